@@ -2,6 +2,7 @@
 name."""
 
 from collections import OrderedDict
+from functools import cached_property
 from typing import Any
 
 from eigentensor.program import Role
@@ -28,6 +29,13 @@ class Executor:
         self._store, self._settings, self._tokens = store, settings, tokens
         self._compiled: OrderedDict[tuple[str, str | None], Any] = OrderedDict()
         self._costs: dict[str, Cost] = {}
+
+    @cached_property
+    def device(self) -> str:
+        """What executes in this process: the device of the settings, or the default."""
+        from eigentensor.runtime import devices  # with tinygrad
+
+        return self._settings.device or devices.default()
 
     def has_compiled(self, ask: Ask) -> bool:
         """Whether the program and its weights are in memory, whatever becomes of their files."""
@@ -56,13 +64,13 @@ class Executor:
             results: Results = self._runner(ask).run(tensors, ask.variables, ask.repeat)
             return results
         from eigentensor.reexecution import confined
+        from eigentensor.runtime import devices
         from eigentensor.runtime.sandbox.execution import run_sandboxed
 
         tensors = tensors | self._weights(ask)
         limits = confined.limits(self._settings.max_memory, self._settings.patience)
-        return run_sandboxed(
-            encode(ask.program), tensors, ask.variables, ask.repeat, limits, device=self._settings.device
-        )
+        device = self._settings.device or devices.default(confined=True)
+        return run_sandboxed(encode(ask.program), tensors, ask.variables, ask.repeat, limits, device=device)
 
     def _cost(self, ask: Ask) -> Cost:
         """Counted once for a program: that takes longer than to execute a small one."""
@@ -82,7 +90,7 @@ class Executor:
 
         name = (ask.uuid, ask.weights)
         if name not in self._compiled:
-            self._compiled[name] = CompiledGraph(ask.program, self._weights(ask), device=self._settings.device)
+            self._compiled[name] = CompiledGraph(ask.program, self._weights(ask), device=self.device)
         self._compiled.move_to_end(name)
         while len(self._compiled) > _COMPILED:
             self._compiled.popitem(last=False)

@@ -92,9 +92,9 @@ class LocalBackend:
 
     def is_quick(self, ask: Ask) -> bool:
         """As `Backend.is_quick`."""
-        is_free = not self._waiting and not self._turn.locked() and self._settings.device == "CPU"
+        is_free = not self._waiting and not self._turn.locked()
         has_files = bool(ask.program.new_states) or isinstance(ask.states, str)  # to read, or to write and wait for
-        return is_free and not has_files and self._executor.is_quick(ask)
+        return is_free and not has_files and self._executor.is_quick(ask) and self._executor.device == "CPU"
 
     def quote(self, ask: Ask) -> dict[str, Any]:
         """As `Backend.quote`."""

@@ -19,7 +19,9 @@ class Settings(BaseSettings):
         None, description="name or .json file of the network; EIGENTENSOR_NETWORK, then `local`"
     )
     local: bool = Field(False, description="executes on this machine: no chain, no payment, no check")
-    device: str = Field("CPU", description="with `local`: the device that executes")
+    device: str | None = Field(
+        None, description="with `local`: the device that executes; `CPU`, or what stands in for it without clang"
+    )
     host: str = Field("127.0.0.1", description="address to listen on; other than loopback only with a token")
     port: int = Field(8700, ge=0, le=65535, description="port to listen on; 0 chooses a free one")
     data: Path = Field(

@@ -3,7 +3,6 @@
 import ctypes
 import os
 import platform
-import shutil
 import subprocess
 from contextlib import suppress
 from enum import IntEnum
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eigentensor import clang
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError
 from eigentensor.scratch import scratch
@@ -124,19 +124,19 @@ def give(library: Path, threads: int) -> None:
 
 def object_code(folder: Cache) -> bytes:
     """hashing.c compiled, from the folder or put there. Raises ExecutionError or OSError."""
-    clang = shutil.which("clang")
-    if clang is None or platform.system() != "Linux" or platform.machine() != "x86_64":
+    command = clang.path()
+    if command is None or platform.system() != "Linux" or platform.machine() != "x86_64":
+        other = f"not written for {platform.system()} {platform.machine()}"
         raise ExecutionError(
-            "clang is not installed" if clang is None else f"not written for {platform.system()} {platform.machine()}",
-            fix="Nothing: hashlib gives the same roots.",
+            "clang is not installed" if command is None else other, fix="Nothing: hashlib gives the same roots."
         )
-    real = Path(clang).resolve()
+    real = Path(command).resolve()
     status, text = real.stat(), SOURCE.read_bytes()
     compiler = f"{real} {status.st_size} {status.st_mtime_ns} {FLAGS}"
     key = sha256(compiler.encode() + b"\0" + text).hexdigest()
     code = folder.get(key)
     if code is None:
-        code = _compiled(clang, text)
+        code = _compiled(command, text)
         with suppress(OSError):  # nothing can be kept: then every process compiles it
             folder.put(key, code)
     return code
@@ -152,10 +152,10 @@ def load(folder: Cache) -> ctypes.CDLL:
     return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
 
 
-def _compiled(clang: str, text: bytes) -> bytes:
+def _compiled(path: str, text: bytes) -> bytes:
     with scratch() as folder:
         target = folder / "hashing.so"
-        command = [clang, *FLAGS, "-x", "c", "-", "-o", str(target)]
+        command = [path, *FLAGS, "-x", "c", "-", "-o", str(target)]
         try:
             done = subprocess.run(command, input=text, capture_output=True, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:

@@ -40,30 +40,42 @@ def execute(
     Raises BindingError when tensors, variables or repeat do not fit the program, ExecutionError when this thread
     does not compute as IEEE 754 says by default.
     """
+    check_arithmetic()
+    bound = bind(program, tensors, variables or {}, repeat)
+    states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]
+    for iteration in range(repeat):
+        buffers = list(bound)
+        values = iteration_values(program, variables or {}, iteration)
+        for number, result in enumerate(calls(program, bound, values)):
+            buffers.append(result)
+            if observe is not None:
+                observe(iteration * len(program.calls) + number, result)
+        for i, name in states:
+            bound[i] = buffers[program.new_states[name].buffer]
+    return collect(program, buffers)
+
+
+def check_arithmetic() -> None:
+    """Raises ExecutionError where this thread does not compute as IEEE 754 says by default."""
     if differences := deviations():
         raise ExecutionError(
             f"this thread {' and '.join(differences)}: the reference cannot be computed",
             fix="Do without the library that has set this.",
             topic="machine",
         )
-    bound = bind(program, tensors, variables or {}, repeat)
-    states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]
-    for iteration in range(repeat):
-        buffers = list(bound)
-        values = iteration_values(program, variables or {}, iteration)
-        for number in range(len(program.calls)):
-            count = program.parameter(len(buffers)).elements
-            parts = [
-                elements(program, buffers, number, np.arange(start, min(start + LANES, count)), values)
-                for start in range(0, count, LANES)
-            ]
-            dtype = program.parameter(len(buffers)).dtype
-            buffers.append(np.concatenate(parts) if parts else np.empty(0, STORAGE[dtype]))
-            if observe is not None:
-                observe(iteration * len(program.calls) + number, buffers[-1])
-        for i, name in states:
-            bound[i] = buffers[program.new_states[name].buffer]
-    return collect(program, buffers)
+
+
+def calls(program: Program, tensors: Sequence[Values], variables: Sequence[int]) -> Iterator[Values]:
+    """The flat result of each call of one iteration, in order, from flat tensors and the values of the variables."""
+    buffers = list(tensors)
+    for number in range(len(program.calls)):
+        dtype, count = program.parameter(len(buffers))
+        parts = [
+            elements(program, buffers, number, np.arange(start, min(start + LANES, count)), variables)
+            for start in range(0, count, LANES)
+        ]
+        buffers.append(np.concatenate(parts) if parts else np.empty(0, STORAGE[dtype]))
+        yield buffers[-1]
 
 
 def elements(

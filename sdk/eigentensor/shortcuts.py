@@ -26,9 +26,10 @@ def execute_graph_on_gpu(
     weights: Mapping[str, ArrayLike] | None = None,
     *,
     variables: Mapping[str, int] | None = None,
-    device: str = "CPU",
+    device: str | None = None,
 ) -> Values | dict[str, Values]:
-    """Executes a program on a local device, again and again: it is compiled at its first use.
+    """Executes a program on a local device, by default CPU or what stands in for it where clang is missing, again and
+    again: it is compiled at its first use.
 
     `inputs` are arrays or tinygrad tensors by name; states, if there are any, are given with them. `weights` default to
     those that the program was captured with. Returns the output if it is the only one, else the outputs by name.
@@ -55,7 +56,7 @@ def fetch_exported_task_by_uuid(uuid: str, url: str | None = None) -> GraphProgr
 
 
 @lru_cache(maxsize=8)
-def _executable(encoded: bytes, device: str) -> CompiledGraph:
+def _executable(encoded: bytes, device: str | None) -> CompiledGraph:
     return CompiledGraph(GraphProgram.from_bytes(encoded).program, device=device)
 
 

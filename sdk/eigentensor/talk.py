@@ -103,3 +103,9 @@ def asking(whom: str) -> Iterator[None]:
     else:
         with hears.ask(whom):
             yield
+
+
+def say(line: str) -> None:
+    """A line of talk to stderr, unless talk is left out."""
+    if not QUIET.get():
+        sys.stderr.write(f"{line}\n")

@@ -20,6 +20,7 @@ from tinygrad.helpers import CACHELEVEL, Context, Metadata
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, all_metadata, buffers, graph_rewrite, python_alu
 
+from eigentensor import clang
 from eigentensor.capture import relocation
 from eigentensor.capture.relocation import Relocation, is_host
 from eigentensor.errors import CaptureError, EigenTensorError
@@ -45,6 +46,12 @@ def require_release(installed: str) -> None:
 
 
 require_release(version("tinygrad"))
+if (_clang := clang.path()) is None:
+    from eigentensor.capture.processor import stand_in
+
+    stand_in()
+else:
+    os.environ.setdefault("CC", _clang)  # tinygrad knows no names with a release
 
 
 def _quotient(a: float, b: float) -> float:

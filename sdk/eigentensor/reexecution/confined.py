@@ -12,6 +12,7 @@ from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.reexecution import sample
 from eigentensor.reexecution.inputs import BoundProgram
+from eigentensor.runtime import devices
 from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed, run_sandboxed
 from eigentensor.tracing import Execution, Retrace
 
@@ -39,14 +40,16 @@ def execute(bound: BoundProgram, within: Limits, seed: bytes, *, device: str = "
 
 def repeated(bound: BoundProgram, claimed: bytes, within: Limits, *, unsafe: bool = False) -> tuple[bytes, Results]:
     """The outputs root and the results of what somebody claims to have executed; twice, if they are not the `claimed`.
+    By CPU, or what stands in for it where clang is missing.
 
     Whoever contradicts stakes a bond on its device: it must give the same again. Raises what `execute` raises,
     WrongBits also where the second execution gives other bits than the first.
     """
-    results = execute(bound, within, secrets.token_bytes(32), unsafe=unsafe)
+    device = devices.default(confined=not unsafe)
+    results = execute(bound, within, secrets.token_bytes(32), device=device, unsafe=unsafe)
     root = merkle.results_root(bound.program, results)
     if root != claimed:
-        second = execute(bound, within, secrets.token_bytes(32), unsafe=unsafe)
+        second = execute(bound, within, secrets.token_bytes(32), device=device, unsafe=unsafe)
         if (again := merkle.results_root(bound.program, second)) != root:
             raise WrongBits(f"this device gives {root.hex()}, and then {again.hex()}")
     return root, results

@@ -27,7 +27,7 @@ def execute(
     repeat: int = 1,
     *,
     observe: Callable[[int, NDArray[Any]], None] | None = None,
-    device: str = "CPU",
+    device: str | None = None,
 ) -> Results:
     """Outputs and new states of a valid program, with the bits that the reference gives, to `observe` too.
 
@@ -43,7 +43,8 @@ class Kept(Enum):
 
 
 class CompiledGraph:
-    """A program that is compiled for a device and has its memory there; `devices.devices()` lists the devices.
+    """A program that is compiled for a device and has its memory there; `devices.devices()` lists the devices, and
+    `devices.default()` is the one where none is named.
 
     `weights` (or any other tensors), given here as arrays or as a safetensors file, stay bound: on a CPU they are read
     where they lie, a file's in the file as it is mapped, and must not change. States given here are what every run
@@ -59,7 +60,7 @@ class CompiledGraph:
         program: Program,
         weights: Mapping[str, ArrayLike] | Path | None = None,
         *,
-        device: str = "CPU",
+        device: str | None = None,
         threads: int | None = None,
         memory_limit: int | None = None,
         cache: Cache | None = None,
@@ -67,6 +68,7 @@ class CompiledGraph:
         keep_states: bool = False,
     ) -> None:
         self.program = program
+        device = device or ("CPU" if toolchain else devices.default())
         refuse_over(memory_limit, program, device)
         bound = dict(load_bound(weights, program) if isinstance(weights, Path) else weights or {})
         self.first_states = {name: bound.pop(name) for name in program.named(Role.STATE) if name in bound}

@@ -1,11 +1,15 @@
-"""The devices that execute programs, by tinygrad's names, and what each does."""
+"""The devices that execute programs, by tinygrad's names, what each does, and which one does where none is named."""
 
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from eigentensor import clang
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Program, Result
@@ -13,8 +17,10 @@ from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.build.kernels import Compiler, prepare
 from eigentensor.runtime.cpu.table import Table
 from eigentensor.runtime.gpu.gridded import Gridded, Launches
+from eigentensor.runtime.interpreted import Interpreted
 from eigentensor.runtime.memory.plan import parts
 from eigentensor.runtime.watch import UNWATCHED, Watch
+from eigentensor.talk import say
 
 #: What gives the toolchain of each device, as module:function; it is imported when the device is asked for.
 MAKERS = {
@@ -23,6 +29,40 @@ MAKERS = {
     "CL": "eigentensor.runtime.gpu.opencl:toolchain",
     "CUDA": "eigentensor.runtime.gpu.cuda:toolchain",
 }
+#: The device for which nothing is compiled: tinygrad's name for an interpreter, here the reference.
+REFERENCE = "PYTHON"
+PROBE = 120  #: seconds that OpenCL may take to compile and pass the probe
+
+
+@cache
+def default(*, confined: bool = False) -> str:
+    """The device where none is named: CPU, if there is clang; else CL, if it gives the reference's bits and, where
+    programs are to be confined, can be; else PYTHON, the reference itself. Says once which one stands in for CPU."""
+    if clang.path() is not None:
+        return "CPU"
+    device = "CL" if _passes("CL") and (not confined or _can_be_confined("CL")) else REFERENCE
+    _announce(device)
+    return device
+
+
+@cache
+def _announce(device: str) -> None:
+    how = {"CL": "OpenCL executes programs", REFERENCE: "the reference computes small programs, slowly,"}[device]
+    say(f"clang is not installed: {how} in its place, with the same bits")
+
+
+def _passes(device: str) -> bool:
+    """Whether a device computes float32 as the reference does, asked in a process of its own: drivers may end it."""
+    command = [sys.executable, "-m", "eigentensor.runtime.probe", device]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=PROBE, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _can_be_confined(device: str) -> bool:
+    build = of(device)
+    return isinstance(build, Gridded) and bool(build.command)
 
 
 def of(device: str) -> Build[Any]:
@@ -68,6 +108,8 @@ def load(
     program: Program, device: str, cache: Cache, toolchain: Compiler | None = None, threads: int | None = None
 ) -> Loaded:
     """A valid program on a device. Raises ExecutionError if it cannot be compiled or the device cannot be used."""
+    if device == REFERENCE:
+        return Interpreted(program)
     compiler = toolchain or of(device)
     kernels = prepare((*program.bodies, *parts(program)), cache, compiler)
     if isinstance(compiler, Gridded):

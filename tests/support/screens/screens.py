@@ -34,7 +34,7 @@ from eigentensor_client.orders import Terms, plan
 from eigentensor_client.remedies import advice_of, opinions_of
 from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.schemas.networks import Keystores, ListedNetwork, Wallet
-from eigentensor_client.screen import Screen, console, facts
+from eigentensor_client.screen import Screen, console
 from eigentensor_client.stages import failure
 from eigentensor_client.verbs import (
     challenge,

@@ -2,7 +2,6 @@
 
 import json
 import platform
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tinygrad.runtime.support.compiler_cpu import ClangCompiler
 
+from eigentensor import clang
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.program.model import Body
 from eigentensor.runtime.build.compilers import SECONDS, SEMANTICS, Build, check_release, with_headers
@@ -99,17 +99,17 @@ class Toolchain(Build[Schedule]):
 def local() -> Toolchain:
     """The compiler of this machine for its processor. Raises ExecutionError if there is none."""
     check_release()
-    clang = shutil.which("clang")
-    if clang is None:
-        raise ExecutionError("clang is not installed", fix="Install it, on Debian with `apt-get install clang`.")
+    command = clang.path()
+    if command is None:
+        raise ExecutionError("clang is not installed", fix=clang.FIX)
     machine = {"amd64": "x86_64", "aarch64": "arm64"}.get(platform.machine().lower(), platform.machine().lower())
     flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *ClangCompiler([machine, "native"]).args)
     if machine == "x86_64":
         # clang 14 computes wrong bits with the instructions for halves, which nothing here needs
         flags = (*flags, "-mprefer-vector-width=512", "-mno-avx512fp16")
     # what `native` means here, in full; from a fixed folder, since clang names the one in which it was started
-    shown = subprocess.run([clang, *flags, "-###", "-"], capture_output=True, text=True, check=True, cwd="/").stderr
+    shown = subprocess.run([command, *flags, "-###", "-"], capture_output=True, text=True, check=True, cwd="/").stderr
     resolved = [line for line in shown.splitlines() if "-cc1" in line or "version" in line]
     wide = '"+avx512dq"' in shown
     target = Target(16 if wide else 8 if '"+fma"' in shown else 4, 32 if wide or machine == "arm64" else 16)
-    return Toolchain("\n".join(resolved), target, (clang, *flags, "-", "-o", "-"))
+    return Toolchain("\n".join(resolved), target, (command, *flags, "-", "-o", "-"))

@@ -39,7 +39,7 @@ def main(folder: Path) -> None:
     confine.limit(limits, job["file_bytes"])
     program_bytes = (folder / "program").read_bytes()
     arrays = _read(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
-    processor = job["device"].partition(":")[0] == "CPU"
+    processor = job["device"].partition(":")[0] in ("CPU", devices.REFERENCE)
     if processor:
         start(limits.threads)
     if job["roots"]:
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
             device=job["device"],
             threads=limits.threads,
             cache=Cache(folder / "kernels"),
-            toolchain=_toolchain(job["device"], job["toolchain"]),
+            toolchain=_toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None,
             memory_limit=limits.memory,  # a sealed process cannot ask how much there is
         )
         if job["sealed"] and not processor:  # what drives the device has started, and nothing of the program yet

@@ -63,8 +63,9 @@ def run_sandboxed(
 
     Raises ProgramError if the bytes are no valid program, BindingError if tensors or variables do not fit, LimitError
     if the program needs more than `limits`, NoSandbox if there is no sandbox, SandboxError if the program crashed in
-    it, and ExecutionError for other failures. Processors are confined, as CPU, CPU:LLVM or CL; what drives a GPU needs
-    more of the system: NoSandbox. `unsafe` runs the child without a sandbox, bounded by limits only.
+    it, and ExecutionError for other failures. Processors are confined, as CPU, CPU:LLVM, CL or PYTHON, the reference;
+    what drives a GPU needs more of the system: NoSandbox. `unsafe` runs the child without a sandbox, bounded by limits
+    only.
     """
     return observe_sandboxed(
         program, tensors, variables, repeat, limits, device=device, cache=cache, unsafe=unsafe
@@ -92,16 +93,17 @@ def observe_sandboxed(
     decoded = decode(program)
     refuse_over(limits.memory, decoded, device, repeat)
     end = monotonic() + limits.seconds
-    here = _build(device, unsafe).settled(
-        (*decoded.bodies, *parts(decoded))
-    )  # the child finds the kernels by the same schedules
-    _prepare(decoded, here, limits.seconds, cache, unsafe)
+    here = None if device == devices.REFERENCE else _settled(decoded, device, unsafe)
+    if here is not None:
+        _prepare(decoded, here, limits.seconds, cache, unsafe)
+    needs = here.needs if here is not None else ()
     wanted = Wanted(decoded, repeat, tuple(sorted(set(keep))), roots)
-    written = OUTPUT if here.needs else MESSAGE
+    written = OUTPUT if needs else MESSAGE
     job = {
         "limits": asdict(limits), "file_bytes": max(wanted.size, written), "sealed": not unsafe,
-        "device": device, "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
-        "keep": wanted.keep, "roots": roots, "rooted": not isinstance(tensors, Mapping),
+        "device": device, "toolchain": here.to_json() if here else "", "repeat": repeat,
+        "variables": dict(variables or {}), "keep": wanted.keep, "roots": roots,
+        "rooted": not isinstance(tensors, Mapping),
     }  # fmt: skip
     with scratch() as folder:
         files = _files(folder, decoded, tensors)
@@ -112,8 +114,8 @@ def observe_sandboxed(
         cache.folder.mkdir(parents=True, exist_ok=True)
         seen = {name: folder / name for name in ("job.json", "program", "hashing")} | {"kernels": cache.folder}
         seen |= {f"tensors{i}": file for i, file in enumerate(files)}
-        seen |= {str(path): path for path in here.needs}
-        front, child = _command(folder, seen, SCRATCH if here.needs else 0, unsafe)
+        seen |= {str(path): path for path in needs}
+        front, child = _command(folder, seen, SCRATCH if needs else 0, unsafe)
         _check(run(front, end - monotonic(), child))
         with open(folder / "results", "rb") as file:
             return wanted.read(file)
@@ -129,6 +131,11 @@ def compile_sandboxed(
 ) -> None:
     """Compiles what the cache lacks of a valid program: later it runs at once. Raises what `run_sandboxed` raises."""
     _prepare(program, _build(device, unsafe), seconds, cache or Cache(default_folder()), unsafe)
+
+
+def _settled(program: Program, device: str, unsafe: bool) -> Toolchain | Gridded:
+    """The compiler of a device, which the child finds the kernels by: with the schedules that are decided now."""
+    return _build(device, unsafe).settled((*program.bodies, *parts(program)))
 
 
 def _build(device: str, unsafe: bool) -> Toolchain | Gridded:
