@@ -53,7 +53,7 @@ def pythons() -> list[str]:
     for minor in range(11, 15):
         kept = sorted(versions.glob(f"3.{minor}.*/bin/python"))
         named = sys.executable if sys.version_info[:2] == (3, minor) else shutil.which(f"python3.{minor}")
-        here += [str(kept[-1]) if kept else named] if kept or named else []
+        here += [str(kept[-1])] if kept else [named] if named else []
     return here
 
 
