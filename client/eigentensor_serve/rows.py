@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from eigentensor.errors import BindingError
+from eigentensor.lowering.build import NAME as FINGERPRINT
 from eigentensor_client.results import Tensors
 
 
@@ -18,8 +19,9 @@ class Cut:
     outputs: tuple[str, ...]
 
     def of(self, outputs: Tensors) -> Tensors:
-        """The outputs without other rows."""
-        return {name: array[: self.rows] if name in self.outputs else array for name, array in outputs.items()}
+        """The outputs without other rows, and without the checksum, which is of all."""
+        wanted = {name: array for name, array in outputs.items() if name != FINGERPRINT}
+        return {name: array[: self.rows] if name in self.outputs else array for name, array in wanted.items()}
 
     def to_json(self) -> dict[str, Any]:
         """As the ledger keeps it."""

@@ -11,16 +11,17 @@ import openai
 import pytest
 
 import language_model
+from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
 from eigentensor.chain import to_wei
 from eigentensor.receipt import Receipt
-from eigentensor.store import save_safetensors
+from eigentensor.store import bindings_root, load_safetensors, save_safetensors
 from eigentensor_client import byte_pairs
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, escrow
 from eigentensor_client.writing import Sampling, Text
 from eigentensor_local.devnet import Devnet, Party
-from eigentensor_serve.apps.deployment import deploy_local, deploy_paid, read_parts
+from eigentensor_serve.apps.deployment import deploy_local, deploy_paid, read_parts, with_rows
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.settings import Settings
 from language.decoder import Shape, drawn
@@ -54,19 +55,27 @@ def test_an_app_answers_with_a_paid_task_and_its_receipt_within_its_budget(
     url: str, apps: Apps, deploying: Client, graph: GraphProgram, tmp_path: Path
 ) -> None:
     save_safetensors(path := tmp_path / "w.safetensors", dict(graph.weights))
-    parts = read_parts(graph.program, str(path), None, None, apps)
+    parts = with_rows(read_parts(graph.program, str(path), None, None, apps), ["a"])
     once = escrow(deploying.network.deployment.parameters, replace(TERMS, check_rate=10**18))
     checked = replace(TERMS, check_rate=10**18)
     app, plan = deploy_paid(deploying, apps, "small", parts, checked, "checked", budget=once)
     assert plan.escrow == once
     a, b = np.random.default_rng(5).standard_normal((2, 8, 16), dtype=np.float32)
-    body = {"inputs": {"a": a.tolist(), "b": b.T.tolist()}}
+    body = {"inputs": {"a": a[:3].tolist(), "b": b.T.tolist()}}
     answer = httpx.post(f"{url}/v1/apps/small", json=body, timeout=300)
     assert answer.status_code == 200, answer.text
     assert answer.headers["eigentensor-state"].endswith("checked(1)")
     assert 0 < int(answer.headers["eigentensor-price"]) <= TERMS.max_price
     receipt = Receipt.from_bytes(httpx.get(url + answer.headers["eigentensor-receipt"], timeout=60).content)
     assert receipt.task == answer.headers["eigentensor-task"]
+    values = answer.json()["outputs"]["output"]["values"]
+    whole = httpx.get(f"{url}/v1/tasks/{receipt.task}/result", params={"whole": True}, timeout=60).content
+    (tmp_path / "whole").write_bytes(whole)
+    assert merkle.outputs_root(bindings_root(tmp_path / "whole"), merkle.bindings_root({})) == receipt.life.outputs_root
+    output = load_safetensors(tmp_path / "whole")["output"]
+    assert output.shape == (8, 8) and output[:3].tolist() == values
+    padded = {"a": np.vstack([a[:3], np.zeros((5, 16), np.float32)]), "b": b.T, **graph.weights}
+    assert reference.execute(graph.program, padded).outputs["output"].tobytes() == output.tobytes()
     again = httpx.post(f"{url}/v1/apps/small", json=body, timeout=300)
     assert (again.status_code, again.json()["code"]) == (402, "BudgetSpent"), again.text
     assert httpx.get(f"{url}/v1/apps/small").json()["version"] == app.version

@@ -30,6 +30,20 @@ def test_a_model_is_run_on_a_local_network_that_the_command_starts_and_ends(tmp_
     assert not list((tmp_path / "state" / "eigentensor" / "networks").iterdir())
 
 
+def test_a_python_file_is_run_on_a_network_of_its_own_and_its_result_is_shown_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("def net(x): return x * 2 + 1\n")
+    np.save(tmp_path / "x.npy", x := np.arange(3, dtype=np.float32))
+    words = ["run", "net.py:net", "-i", "x=@x.npy", "--wait", "result"]
+    command = [sys.executable, "-m", "eigentensor_client", *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=280, cwd=tmp_path, env=environment(tmp_path), check=True
+    )
+    (kept,) = tmp_path.glob("*.safetensors")
+    assert load_safetensors(kept)["output"].tobytes() == (x * 2 + 1).tobytes()
+    assert "float32  [3]    1 3 5" in done.stdout and f"written     {kept.name}" in done.stdout
+    assert f"no file was named with -o: the outputs are in {kept.name}" in done.stderr
+
+
 def test_ctrl_c_ends_the_network_and_says_so(tmp_path: Path) -> None:
     with started(tmp_path) as process:
         assert process.stdout is not None

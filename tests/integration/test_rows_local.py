@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
+from eigentensor import merkle
 from eigentensor.capture import capture
-from eigentensor.store import load_safetensors, save_safetensors
+from eigentensor.store import bindings_root, load_safetensors, save_safetensors
+from eigentensor.task import NONE
 from eigentensor_client.cli import main
 from eigentensor_client.files import write_whole
 from eigentensor_serve.apps.deployment import deploy_local, read_parts, with_rows
@@ -67,6 +69,8 @@ def test_a_file_of_some_rows_is_answered_with_one(url: str, app: str, tmp_path: 
     ):  # fmt: skip
         file = write_whole(tmp_path / "out", lambda path, data=data: path.write_bytes(data))  # type: ignore[misc]
         assert load_safetensors(file)["scores"].shape == (rows, 3)
+    root = httpx.get(f"{url}/v1/tasks/{answer.headers['eigentensor-task']}").json()["outputs_root"]
+    assert merkle.outputs_root(bindings_root(file), NONE).hex() == root, "which is of all rows"
 
 
 def test_too_many_rows_and_none_are_refused_and_the_schema_says_so(url: str, app: str) -> None:

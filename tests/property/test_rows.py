@@ -20,6 +20,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 X = np.random.default_rng(0).standard_normal((6, 8), dtype=np.float32)
 W = Tensor(np.random.default_rng(1).standard_normal((8, 3), dtype=np.float32), device="CPU").realize()
 SQUARE = Tensor(np.random.default_rng(2).standard_normal((8, 8), dtype=np.float32), device="CPU").realize()
+WIDE = Tensor(np.random.default_rng(3).standard_normal((8, 99), dtype=np.float32), device="CPU").realize()
 KEPT: dict[str, Callable[[Tensor], Any]] = {
     "product": lambda x: x @ W,
     "elements": lambda x: x * 2 + 1,
@@ -67,13 +68,20 @@ def test_rows_that_keep_apart_are_known_to(name: str) -> None:
         other[row - 1] = np.nan
         alone = outputs(graph.program, {"x": other, **weights})
         assert all(alone[key][row].tobytes() == whole[key][row].tobytes() for key in kept)
-        assert all(alone[key].tobytes() == whole[key].tobytes() for key in whole.keys() - kept)
+        rest = whole.keys() - {*kept, "fingerprint"}
+        assert all(alone[key].tobytes() == whole[key].tobytes() for key in rest)
 
 
 @pytest.mark.parametrize("name", MIXED)
 def test_rows_that_are_mixed_are_refused(name: str) -> None:
     with pytest.raises(BindingError, match="rows of x do not keep apart"):
         rows_of(capture(MIXED[name], {"x": X}).program, ["x"])
+
+
+def test_the_checksum_of_all_that_is_computed_is_no_rows_matter() -> None:
+    graph = capture(lambda x: (x @ WIDE).exp() @ WIDE.T, {"x": X})
+    assert "fingerprint" in graph.program.outputs
+    assert rows_of(graph.program, ["x"]) == (6, ("output",))
 
 
 def test_what_has_no_rows_is_refused() -> None:

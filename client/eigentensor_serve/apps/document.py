@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from eigentensor.lowering.build import NAME as FINGERPRINT
 from eigentensor.program import Program
 from eigentensor.web.documents import LICENCE
 from eigentensor_serve.apps.registry import App
@@ -56,8 +57,9 @@ def _answer(app: App, program: Program) -> dict[str, Any]:
         r.name: output_schema(program.parameter(r.buffer).dtype, r.shape, rows=r.name in with_rows)
         for r in program.outputs.values()
     }
+    always = [name for name in outputs if name != FINGERPRINT]  # the checksum is of all rows, not of some
     return {
         "type": "object",
-        "properties": {"outputs": {"type": "object", "properties": outputs, "required": list(outputs)}},
+        "properties": {"outputs": {"type": "object", "properties": outputs, "required": always}},
         "required": ["outputs"],
     }
