@@ -24,7 +24,7 @@ from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
 
 FILE = Path("training.session")
-BATCH, BATCHES, STEPS = 150, 10, 20
+BATCH, BATCHES, STEPS = 150, 10, 10
 TERMS = Terms(to_wei("0.05"), exec=60)
 
 

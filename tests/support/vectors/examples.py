@@ -45,8 +45,9 @@ def heat() -> str:
 
 def losses() -> Iterator[str]:
     """A line for each task of the training, executed here."""
-    names = names_of(FOLDER / "training.py")
-    graph, (digits, _) = names["program"](), names["load"]()
+    with Context(DEV="CPU"):  # whose random numbers the first weights are
+        names = names_of(FOLDER / "training.py")
+        graph, (digits, _) = names["program"](), names["load"]()
     states = dict(graph.states)
     for number in range(names["BATCHES"]):
         tensors = {**names["batch"](digits, number), **graph.weights, **states}
