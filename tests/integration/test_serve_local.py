@@ -197,7 +197,7 @@ def test_what_has_files_or_another_device_is_not_executed_where_its_request_is(
     else:
         pytest.fail("nobody waits for it for long")
     assert not is_quick(counted) and not is_quick({**plain, "states": "ab" * 32})
-    monkeypatch.setattr(backend._executor, "device", "CUDA")
+    monkeypatch.setattr(backend._executor, "device", "CUDA")  # type: ignore[attr-defined]
     assert not is_quick(plain)
 
 
