@@ -53,7 +53,8 @@ def pythons() -> list[str]:
     for minor in range(11, 15):
         kept = sorted(versions.glob(f"3.{minor}.*/bin/python"))
         named = sys.executable if sys.version_info[:2] == (3, minor) else shutil.which(f"python3.{minor}")
-        here += [str(kept[-1])] if kept else [named] if named else []
+        if (path := str(kept[-1]) if kept else named) is not None:
+            here.append(path)
     return here
 
 
@@ -83,7 +84,8 @@ class Machine:
 
     def command(self, *words: str) -> list[str]:
         """A command of the environment, where the repository is an empty folder."""
-        front = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(ROOT), "--chdir", str(self.folder), "--"]
+        bwrap = shutil.which("bwrap") or "bwrap"
+        front = [bwrap, "--dev-bind", "/", "/", "--tmpfs", str(ROOT), "--chdir", str(self.folder), "--"]
         return [*front, str(self.bin / words[0]), *words[1:]]
 
     def environment(self, network: Path | None = None) -> dict[str, str]:
@@ -93,14 +95,8 @@ class Machine:
 
     def run(self, *words: str, code: int = 0, network: Path | None = None) -> subprocess.CompletedProcess[str]:
         """What a command prints, which ends with a code."""
-        done = subprocess.run(
-            self.command(*words),
-            env=self.environment(network),
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        command, environment = self.command(*words), self.environment(network)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == code and "Traceback" not in done.stderr, done.stdout + done.stderr
         return done
 
@@ -142,12 +138,6 @@ def test_a_clients_packages_are_few_megabytes(machine: Machine, capsys: pytest.C
     assert sizes[False] <= MOST
 
 
-def test_importing_the_package_imports_the_standard_library_alone(machine: Machine) -> None:
-    code = "import sys; before = set(sys.modules); import eigentensor; print(*(set(sys.modules) - before))"
-    names = {name.partition(".")[0] for name in machine.run("python", "-c", code).stdout.split()}
-    assert names - sys.stdlib_module_names == {"eigentensor"}
-
-
 def test_programs_are_captured_imported_and_shown(machine: Machine) -> None:
     machine.run("eigentensor", "program", "capture", "model.py")
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
@@ -181,6 +171,7 @@ def test_a_task_is_planned_paid_and_its_receipt_checked(machine: Machine, net: D
     machine.run("eigentensor", "run", *task, *kept, network=net.path)
     receipt = ["eigentensor", "receipt", "check", "receipt.json", "--outputs", "out.safetensors"]
     assert "it happened" in machine.run(*receipt, "--chain", network=net.path).stdout
+    assert "bubblewrap is not installed" in machine.run(*receipt, "--deep", code=7, network=net.path).stderr
     machine.run("python", "local.py")
     paid, local = load_safetensors(machine.folder / "out.safetensors"), np.load(machine.folder / "local.npy")
     assert paid["output"].tobytes() == local.tobytes()
