@@ -1,6 +1,6 @@
 """Small ONNX models, written with onnx's own helpers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+Made = Callable[[], tuple[onnx.ModelProto, Arrays]]
 _random = np.random.default_rng(20261121)
 
 
@@ -137,4 +138,20 @@ def integers() -> tuple[onnx.ModelProto, Arrays]:
     return model(nodes, types, outputs, weights), inputs
 
 
-MODELS = {"mlp": mlp, "convolutions": convolutions, "transformer": transformer, "integers": integers}
+def _seeded(make: Made) -> Made:
+    """The same model whichever tests drew numbers before."""
+
+    def made() -> tuple[onnx.ModelProto, Arrays]:
+        global _random
+        _random = np.random.default_rng(20261121)
+        return make()
+
+    return made
+
+
+MODELS = {
+    "mlp": _seeded(mlp),
+    "convolutions": _seeded(convolutions),
+    "transformer": _seeded(transformer),
+    "integers": _seeded(integers),
+}
