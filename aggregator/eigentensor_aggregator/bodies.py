@@ -40,7 +40,7 @@ class Declining(BaseModel):
     signature: str = Field(description=_SIGNATURE)
 
 
-class PublishedAsk(BaseModel):
+class SignedAsk(BaseModel):
     """What an operator reckons with when it makes a price, signed (EIP-712 `Ask`) by its hot signer."""
 
     model_config = ConfigDict(

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse
 
-from eigentensor.chain import Asking, Decline
+from eigentensor.chain import Decline, PublishedAsk
 from eigentensor.errors import ChainError, ConfigError, Reverted, TaskError, TaskNotFound
 from eigentensor.schemas.network import Asked, Operators
 from eigentensor.task import Life, Order, Posted, State, order_uuid, view
 from eigentensor.task import objects as schemas
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
-from eigentensor_aggregator.bodies import Declining, PublishedAsk, SignedOrder, takes
+from eigentensor_aggregator.bodies import Declining, SignedAsk, SignedOrder, takes
 from eigentensor_aggregator.parts import Account, Cursor, Limit, Name, Parts, task_name
 from eigentensor_aggregator.problems import NotAllowed
 from eigentensor_aggregator.tables import DeclineRow
@@ -121,15 +121,15 @@ def router(parts: Parts) -> APIRouter:
     @routes.put(
         "/operators/{operator}/asks",
         responses=response(Asked, "It is kept") | refused(403),
-        openapi_extra=takes(PublishedAsk),
+        openapi_extra=takes(SignedAsk),
     )
     def publish_ask(operator: Account, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """What an operator reckons with when it makes a price, signed by its hot signer. It is listed for a minute."""
-        asking, signer = Asking.read(body, domain)
-        if asking.operator != operators.checksum(operator):
-            raise TaskError(f"the ask is one of {asking.operator}, not of {operator}")
-        check_signer(asking.operator, signer)
-        parts.asks.keep(asking)
+        published, signer = PublishedAsk.read(body, domain)
+        if published.operator != operators.checksum(operator):
+            raise TaskError(f"the ask is one of {published.operator}, not of {operator}")
+        check_signer(published.operator, signer)
+        parts.asks.keep(published)
         page: Asked = {"schema": "eigentensor.asked/1"}
         return JSONResponse(page)
 

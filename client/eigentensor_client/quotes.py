@@ -20,7 +20,7 @@ HEADROOM = 4  # a quarter more than is asked: what gas becomes dearer by in two 
 FETCHING = 5.0  # seconds in which an operator should have what an order names, verified
 
 
-class Quote(NamedTuple):
+class OperatorQuote(NamedTuple):
     """What one operator would ask, in wei, and in how many blocks it should be ready to accept."""
 
     price: int
@@ -42,7 +42,7 @@ class Market:
         asks = {one["operator"]: _ask(one) for one in members}
         return cls({name: ask for name, ask in asks.items() if ask is not None}, gas_price)
 
-    def quotes(self, order: Order, program: Program, p: Parameters) -> list[Quote]:
+    def quotes(self, order: Order, program: Program, p: Parameters) -> list[OperatorQuote]:
         """The lowest first: of operators whom the order admits, that would be in time, and have a price for it."""
         needs, compiling = needs_of(program, order.repeat), compile_seconds(program)
         quotes = []
@@ -53,7 +53,7 @@ class Market:
             quote = price_policy(ask.pricing, p, order, ask.conditions(seconds + compiling, self.gas_price))
             if quote is not None:
                 preparing = FETCHING + compiling + ask.speed.startup_seconds
-                quotes.append(Quote(readable(quote.price), ask.in_blocks(preparing) + economics.LEAST_RESERVE))
+                quotes.append(OperatorQuote(readable(quote.price), ask.in_blocks(preparing) + economics.LEAST_RESERVE))
         return sorted(quotes)
 
 
@@ -70,7 +70,7 @@ class Rise:
     ramp: int
 
 
-def fair(quotes: Sequence[Quote], most: int, accept_within: int) -> Rise:
+def fair(quotes: Sequence[OperatorQuote], most: int, accept_within: int) -> Rise:
     """From a quarter above the lowest quote, held as long as its operator needs to be ready, soon up to the most. Where
     there is no quote the price rises at once from a small part of the most."""
     ramp = accept_within // RAMP

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from eigentensor.talk import ASKING, DOING, QUIET, Asking, callable_here
+from eigentensor.talk import DOING, QUIET, WAITS, Waits, callable_here
 from eigentensor_client.tables import WIDE, Table, folded
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ class Screen:
         _put(self._talk, text)
 
     @contextmanager
-    def hears(self) -> Iterator[None]:
+    def names_waits(self) -> Iterator[None]:
         """Says whom the block waits for, gateway or node, where one does not answer soon."""
-        token = ASKING.set(Asking(self.say))
+        token = WAITS.set(Waits(self.say))
         try:
             yield
         finally:
-            ASKING.reset(token)
+            WAITS.reset(token)
 
     @contextmanager
     def goes_on(self, *words: str) -> Iterator[None]:

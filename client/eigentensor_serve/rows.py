@@ -56,10 +56,10 @@ class Rows:
         Rows that are missing are zeros: they change no bit of the others. Raises BindingError for none, too many, or
         other numbers of them; what else is wrong with a tensor is left to others.
         """
-        given = {name: tensors[name] for name in self.inputs if name in tensors and tensors[name].ndim}
-        numbers = sorted({len(array) for array in given.values()})
+        present = {name: tensors[name] for name in self.inputs if name in tensors and tensors[name].ndim}
+        numbers = sorted({len(array) for array in present.values()})
         if len(numbers) > 1:
-            each = ", ".join(f"{name} {len(array)}" for name, array in given.items())
+            each = ", ".join(f"{name} {len(array)}" for name, array in present.items())
             raise BindingError(f"the inputs have other numbers of rows: {each}", fix="Give as many of each.")
         if not numbers or numbers == [self.count]:
             return tensors, None
@@ -69,7 +69,7 @@ class Rows:
                 f"{', '.join(self.inputs)}: {rows} rows, in a request there are 1 to {self.count}",
                 fix="Send several requests, or deploy a program of more rows.",
             )
-        more = {name: _filled(array, self.count) for name, array in given.items()}
+        more = {name: _filled(array, self.count) for name, array in present.items()}
         return {**tensors, **more}, Cut(rows, self.outputs)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from eigentensor import economics
-from eigentensor.chain import Admission, Asking, Chain, Decline, Mined, Opening
+from eigentensor.chain import Admission, Chain, Decline, Mined, Opening, PublishedAsk
 from eigentensor.dispute import Position, refuse
 from eigentensor.errors import (
     BindingError,
@@ -116,8 +116,8 @@ class Steps:
 
     def ask(self, head: int) -> None:
         """Publishes what prices are made of, as of block `head`. Raises StoreError unless the gateway takes it."""
-        asking = Asking(self._policy.operator, head, self._policy.ask)
-        self._gateway.ask(asking.operator, asking.sign(self._chain.deployment.domain, self._chain.account))
+        published = PublishedAsk(self._policy.operator, head, self._policy.ask)
+        self._gateway.ask(published.operator, published.sign(self._chain.deployment.domain, self._chain.account))
 
     def forget(self, task: bytes) -> None:
         """Frees what is kept for a task that is over."""

@@ -58,50 +58,50 @@ def callable_here(text: str) -> str:
 SOON = 2.0
 
 
-class Asking:
-    """Whom a command asks now, and what hears of each of them, once, that does not answer soon."""
+class Waits:
+    """Whom a command waits for now: each who does not answer soon is named once, by `say`."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._asked: list[str] = []
-        self._heard: set[str] = set()
+        self._whom: list[str] = []
+        self._named: set[str] = set()
 
     @property
     def whom(self) -> str:
-        """Who is asked now; empty: nobody."""
-        return self._asked[-1] if self._asked else ""
+        """Who is waited for now; empty: nobody."""
+        return self._whom[-1] if self._whom else ""
 
     @contextmanager
-    def ask(self, whom: str) -> Iterator[None]:
-        """While the block asks somebody."""
+    def waiting(self, whom: str) -> Iterator[None]:
+        """While the block waits for somebody."""
         timer = threading.Timer(SOON, self._wait, (whom,))
         timer.daemon = True
         timer.start()
-        self._asked.append(whom)
+        self._whom.append(whom)
         try:
             yield
         finally:
-            self._asked.pop()
+            self._whom.pop()
             timer.cancel()
 
     def _wait(self, whom: str) -> None:
-        if whom not in self._heard:
-            self._heard.add(whom)
+        if whom not in self._named:
+            self._named.add(whom)
             self._say(f"waits for {whom}")
 
 
 #: Of a command that says whom it waits for.
-ASKING: ContextVar[Asking | None] = ContextVar("ASKING", default=None)
+WAITS: ContextVar[Waits | None] = ContextVar("WAITS", default=None)
 
 
 @contextmanager
-def asking(whom: str) -> Iterator[None]:
-    """While the block asks somebody that may not answer: a command says so."""
-    hears = ASKING.get()
-    if hears is None:
+def waiting_for(whom: str) -> Iterator[None]:
+    """While the block waits for somebody who may not answer: a command says so."""
+    waits = WAITS.get()
+    if waits is None:
         yield
     else:
-        with hears.ask(whom):
+        with waits.waiting(whom):
             yield
 
 

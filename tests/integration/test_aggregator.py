@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sqlmodel import SQLModel, create_engine
 
 from eigentensor import economics
-from eigentensor.chain import Asking, Chain, Decline, Opening, anvil_account
+from eigentensor.chain import Chain, Decline, Opening, PublishedAsk, anvil_account
 from eigentensor.economics.pricing import Ask, Pricing, Speed
 from eigentensor.errors import ConfigError
 from eigentensor.store import GatewayClient, LocalStore
@@ -217,7 +217,7 @@ def test_operators_say_what_they_reckon_with_and_only_they(
 
     def signed(block: int, one: Ask = ask, number: int | None = None) -> dict[str, Any]:
         account = operator.account if number is None else anvil_account(number)
-        return Asking(operator.address, block, one).sign(domain, account)
+        return PublishedAsk(operator.address, block, one).sign(domain, account)
 
     with GatewayClient(url, LocalStore(tmp_path)) as gateway:
 

@@ -21,10 +21,10 @@ from web3 import Web3
 from web3.exceptions import BadFunctionCallOutput
 
 from eigentensor.chain import (
-    Asking,
     Decline,
     Deployment,
     Network,
+    PublishedAsk,
     anvil_account,
     from_wei,
     load_account,
@@ -159,16 +159,16 @@ def test_a_signature_that_is_none_has_no_signer() -> None:
 
 def test_an_ask_is_signed_and_read() -> None:
     ask = Ask(Pricing(min_price=3), Speed(1e9, 1e8, 0.35), 12, 3)
-    asking = Asking(anvil_account(5).address, 77, ask)
-    signed = json.loads(json.dumps(asking.sign(DOMAIN, anvil_account(6))))
-    assert Asking.read(signed, DOMAIN) == (asking, anvil_account(6).address)
+    published = PublishedAsk(anvil_account(5).address, 77, ask)
+    signed = json.loads(json.dumps(published.sign(DOMAIN, anvil_account(6))))
+    assert PublishedAsk.read(signed, DOMAIN) == (published, anvil_account(6).address)
     dearer = signed | {"ask": replace(ask, reserve=4).to_json()}
     for change in (signed | {"block": 78}, dearer):
-        assert Asking.read(change, DOMAIN)[1] != anvil_account(6).address
+        assert PublishedAsk.read(change, DOMAIN)[1] != anvil_account(6).address
     wrongs: list[dict[str, Any]] = [{"block": -1}, {"block": "77"}, {"ask": {}}, {"operator": "0x"}, {"signature": ""}]
     for wrong in wrongs:
         with pytest.raises(TaskError, match="the ask is malformed"):
-            Asking.read(signed | wrong, DOMAIN)
+            PublishedAsk.read(signed | wrong, DOMAIN)
 
 
 def test_a_decline_is_signed_and_read() -> None:

@@ -12,7 +12,7 @@ from eigentensor.economics.terms import GAS_ACCEPT, GAS_COMMIT
 from eigentensor.task import NONE, Order
 from eigentensor_client.offers import UNKNOWN
 from eigentensor_client.orders import Roots, Terms, draft, plan, renewed
-from eigentensor_client.quotes import SILENT, Market, Quote, Rise, fair
+from eigentensor_client.quotes import SILENT, Market, OperatorQuote, Rise, fair
 from support.stories.orders import CLIENT, LOCAL, WORK
 
 ASK = Ask(Pricing(min_price=1000), Speed(1e6, 1e6, 1.0), 1.0, 3)
@@ -79,10 +79,10 @@ def test_gas_is_part_of_a_price() -> None:
 
 
 def test_a_fair_price_begins_above_the_lowest_and_waits_for_whom_asks_it() -> None:
-    assert fair([Quote(1000, 9), Quote(1100, 2)], WAD, 100) == Rise(1250, 9, 25)
-    assert fair([Quote(1000, 70)], WAD, 100) == Rise(1250, 25, 25)  # a quarter of the time at most
-    assert fair([Quote(1000, 9)], 1100, 100) == Rise(1100, 9, 25)  # never more than the most
-    assert fair([Quote(1000, 9)], WAD, 3) == Rise(1250, 0, 0)  # no time: the most at once
+    assert fair([OperatorQuote(1000, 9), OperatorQuote(1100, 2)], WAD, 100) == Rise(1250, 9, 25)
+    assert fair([OperatorQuote(1000, 70)], WAD, 100) == Rise(1250, 25, 25)  # a quarter of the time at most
+    assert fair([OperatorQuote(1000, 9)], 1100, 100) == Rise(1100, 9, 25)  # never more than the most
+    assert fair([OperatorQuote(1000, 9)], WAD, 3) == Rise(1250, 0, 0)  # no time: the most at once
     assert fair([], WAD, 100) == Rise(WAD // UNKNOWN, 0, 25)
 
 

@@ -99,20 +99,3 @@ def test_a_market_on_the_main_network_fits_eigenlayers_delays_and_takes_its_amou
     assert (p.g_def, p.g_chk, p.g_miss) == (6 * 10**14, 35 * 10**13, 2 * 10**14)
     assert p.g_chk >= GAS_ANSWER * 10**9, "what a check was measured to cost"
     assert p.challenge + 1 >= p.reveal and p.check_floor == WAD // 10
-
-
-def test_an_exec_leaves_time_to_execute_and_to_check() -> None:
-    kept = economics.reserve(LOCAL)
-    assert economics.exec_for(LOCAL, 0.1, 0.0, 1.0) == kept + 1
-    assert economics.exec_for(LOCAL, 4.2, 3.0, 1.0) == kept + 5
-    assert economics.exec_for(LOCAL, 5.0, 15.0, 12.0) == kept + 1
-    assert economics.exec_for(LOCAL, 1e6, 0.0, 1.0) == LOCAL.max_exec
-
-
-@given(st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0.5, 15))
-def test_who_has_an_exec_for_it_compiles_and_checks_in_time(computing: float, compiling: float, block: float) -> None:
-    blocks = economics.exec_for(LOCAL, computing, compiling, block)
-    if blocks < LOCAL.max_exec:
-        assert (blocks - economics.reserve(LOCAL)) * block >= computing * (1 - 1e-9)
-        left = economics.check_window(LOCAL, blocks) - economics.reserve(LOCAL)
-        assert left * block >= (computing + compiling) * (1 - 1e-9)

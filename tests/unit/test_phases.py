@@ -82,13 +82,13 @@ def test_waiting_is_not_repeated(capsys: pytest.CaptureFixture[str], monkeypatch
 
 
 def test_capture_says_what_it_does() -> None:
-    said: list[str] = []
-    shown = talk.DOING.set(lambda text, done, total: said.append(text))
+    words: list[str] = []
+    shown = talk.DOING.set(lambda text, done, total: words.append(text))
     try:
         capture(lambda x: (x * 2).sum(0), [np.zeros((3, 4), np.float32)])
     finally:
         talk.DOING.reset(shown)
-    assert list(dict.fromkeys(said)) == [
+    assert list(dict.fromkeys(words)) == [
         "running the function", "scheduling what it computes", "reading kernels", "lowering kernels",
         "checking the program",
     ]  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from eigentensor import talk
 from eigentensor.errors import ExecutorFailed, NobodyAccepted, NotYet
 from eigentensor.store import GatewayClient, LocalStore
-from eigentensor.talk import ASKING, Asking, asking
+from eigentensor.talk import WAITS, Waits, waiting_for
 from eigentensor_client.attempts import Attempts
 from eigentensor_client.results import TaskView
 from eigentensor_client.verbs.timeout import within
@@ -33,25 +33,25 @@ def hung() -> Iterator[str]:
 def test_who_does_not_answer_soon_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(talk, "SOON", 0.05)
     words: list[str] = []
-    ASKING.set(hears := Asking(words.append))
+    WAITS.set(waits := Waits(words.append))
     try:
         for whom, seconds in (("a", 0.0), ("b", 0.3), ("b", 0.3)):
-            with asking(whom):
-                assert hears.whom == whom
+            with waiting_for(whom):
+                assert waits.whom == whom
                 time.sleep(seconds)
-        assert hears.whom == "" and words == ["waits for b"]
+        assert waits.whom == "" and words == ["waits for b"]
     finally:
-        ASKING.set(None)
+        WAITS.set(None)
 
 
 def test_a_command_ends_in_time_whatever_it_does(hung: str, tmp_path: Path) -> None:
-    ASKING.set(Asking(lambda _: None))
+    WAITS.set(Waits(lambda _: None))
     started = time.monotonic()
     try:
         with pytest.raises(NotYet, match=rf"not done after 0.1 s: it waited for the gateway at {hung}"), within(0.1):
             GatewayClient(hung, LocalStore(tmp_path)).network()
     finally:
-        ASKING.set(None)
+        WAITS.set(None)
     assert time.monotonic() - started < 5
     with pytest.raises(NotYet) as raised, within(0.1) as clock:
         while True:  # it computes

@@ -22,7 +22,7 @@ def paying(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Client
     from eigentensor_client.verbs.show import Show
 
     screen = Screen(as_json=json)
-    with screen.hears(), Client(network) as client:
+    with screen.names_waits(), Client(network) as client:
         screen.head(client.network.name, client.address)
         yield screen, client, Show(client.network, lambda: client.pace)
 
@@ -35,7 +35,7 @@ def looking(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Netwo
 
     screen, chosen = Screen(as_json=json), Network.load(network)
     screen.head(chosen.name, None)
-    with screen.hears(), GatewayClient(chosen.gateway_url) as gateway:
+    with screen.names_waits(), GatewayClient(chosen.gateway_url) as gateway:
         yield screen, chosen, gateway
 
 

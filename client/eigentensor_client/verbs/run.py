@@ -49,7 +49,7 @@ def run(
     from eigentensor_client.verbs.outputs import show_result
 
     talk = Screen(as_json=json)
-    with within(timeout) as clock, talk.hears():
+    with within(timeout) as clock, talk.names_waits():
         work = None if is_uuid(execution.program) else read_work(execution)
         with (
             _started(network, talk, keep=keep) as own,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from eigentensor.errors import NotYet
-from eigentensor.talk import ASKING
+from eigentensor.talk import WAITS
 
 GRACE = 0.5  # seconds more: what waits for a task says itself, and better, that its time is over
 
@@ -51,5 +51,5 @@ def within(timeout: float | None) -> Iterator[Clock]:
 
 
 def _ring(number: int, frame: FrameType | None) -> None:
-    asking = ASKING.get()
-    raise TimeIsUp(f": it waited for {asking.whom}" if asking and asking.whom else "")
+    waits = WAITS.get()
+    raise TimeIsUp(f": it waited for {waits.whom}" if waits and waits.whom else "")

@@ -50,7 +50,7 @@ if (_clang := clang.path()) is None:
     from eigentensor.capture.processor import stand_in
 
     stand_in()
-else:
+elif Path(_clang).name != "clang":
     os.environ.setdefault("CC", _clang)  # tinygrad knows no names with a release
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from eigentensor.chain.asking import Asking
+from eigentensor.chain.ask import PublishedAsk
 from eigentensor.chain.carrying import carry_out, message_of, rehearse, sendable, settle
 from eigentensor.chain.chain import Chain
 from eigentensor.chain.decline import Decline
@@ -33,11 +33,11 @@ from eigentensor.chain.views import (
 )
 
 __all__ = [
-    "Admission", "Answer", "Asking", "Balance", "Call", "Chain", "Challenge", "Changes", "Conviction", "Decline",
+    "Admission", "Answer", "Balance", "Call", "Chain", "Challenge", "Changes", "Conviction", "Decline",
     "Deployment", "Findings", "GameView", "Goal", "Head", "LeafProof", "Lives", "Lock", "Message", "Mined",
-    "Network", "Note", "Opening", "Reader", "Seat", "Sender", "Stage", "Status", "Step", "Task", "Tokens",
-    "Withdrawal", "anvil_account", "carry_out", "from_wei", "joining", "leaving", "load_account", "message_of",
-    "rehearse", "save_account", "sendable", "settle", "survey", "to_wei", "transcript",
+    "Network", "Note", "Opening", "PublishedAsk", "Reader", "Seat", "Sender", "Stage", "Status", "Step", "Task",
+    "Tokens", "Withdrawal", "anvil_account", "carry_out", "from_wei", "joining", "leaving", "load_account",
+    "message_of", "rehearse", "save_account", "sendable", "settle", "survey", "to_wei", "transcript",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

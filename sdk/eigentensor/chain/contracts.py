@@ -31,7 +31,7 @@ from eigentensor.chain.answers import nonsense
 from eigentensor.chain.fixes import FIXES, MOVE, NO_REASON, TOPICS, UNKNOWN, UNUSUAL
 from eigentensor.chain.words import words_of
 from eigentensor.errors import ChainError, EigenTensorError, Reverted, Unreachable
-from eigentensor.talk import asking
+from eigentensor.talk import waiting_for
 
 NAMES = (
     "TaskMarket",
@@ -132,7 +132,7 @@ def talking_to(url: str) -> Iterator[None]:
     """Errors of a conversation with a node: whatever fails in it, and whatever cannot be made of its responses, raises
     Unreachable, Reverted or ChainError."""
     try:
-        with asking(f"the chain's node at {url}"):
+        with waiting_for(f"the chain's node at {url}"):
             yield
     except EigenTensorError:
         raise

@@ -21,7 +21,6 @@ from eigentensor.economics.terms import (
     collateral,
     detection,
     escrow,
-    exec_for,
     is_drawn,
     lifetime,
     outage,
@@ -38,7 +37,7 @@ from eigentensor.economics.terms import (
 
 __all__ = [
     "GAMES", "LEAST_EXEC", "LEAST_RESERVE", "RESERVE", "WAD", "Parameters", "bond", "bond_share", "challenge_window",
-    "check_fee_bound", "check_window", "clock", "collateral", "detection", "escrow", "exec_for", "is_drawn", "lifetime",
+    "check_fee_bound", "check_window", "clock", "collateral", "detection", "escrow", "is_drawn", "lifetime",
     "outage", "penalty", "price", "reserve", "reveal_window", "reward", "seat_deposit", "seat_of", "seed_block",
     "stake",
 ]  # fmt: skip

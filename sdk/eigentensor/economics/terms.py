@@ -4,7 +4,6 @@ a market's windows leave its operators: blocks for transactions, and how long on
 Amounts are wei of the market's token, times are blocks, rates are WAD. Everything is an exact integer.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
@@ -177,13 +176,6 @@ def reserve(p: Parameters) -> int:
     """What operators keep of `exec` for transactions unless they say otherwise: one block is left to execute, if any
     can be."""
     return max(LEAST_RESERVE, min(RESERVE, p.max_exec - 1))
-
-
-def exec_for(p: Parameters, computing: float, compiling: float, block_seconds: float) -> int:
-    """The least `exec` in which an executor computes for so many seconds, and a verifier compiles before: the answers'
-    window is as long as `exec` and `check` together. No more than the market allows."""
-    compute, check = (math.ceil(seconds / block_seconds) for seconds in (computing, compiling + computing))
-    return min(p.max_exec, reserve(p) + max(1, compute, check - p.check))
 
 
 def outage(p: Parameters) -> int:

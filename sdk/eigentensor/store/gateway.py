@@ -213,7 +213,7 @@ class GatewayClient:
         self._connection.request("POST", f"/v1/tasks/{parse_name(task)}/declines", json=dict(decline))
 
     def ask(self, operator: str, asking: Mapping[str, Any]) -> None:
-        """Publishes a signed ask (`eigentensor.chain.Asking.sign`)."""
+        """Publishes a signed ask (`eigentensor.chain.PublishedAsk.sign`)."""
         self._connection.request("PUT", f"/v1/operators/{operator}/asks", json=dict(asking))
 
     def post_order(self, order: Mapping[str, Any], signature: bytes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import httpx
 import stamina
 
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
-from eigentensor.talk import asking
+from eigentensor.talk import waiting_for
 
 # Retries are reported by the error that ends them: by default they would be printed among a command's data.
 stamina.instrumentation.set_on_retry_hooks(())
@@ -42,7 +42,7 @@ class Connection:
 
     def request(self, method: str, path: str, missing_ok: bool = False, **options: Any) -> bytes | None:
         """The body of the answer; None for 404 if that is `missing_ok`. Raises StoreError."""
-        with asking(f"the gateway at {self.url}"):
+        with waiting_for(f"the gateway at {self.url}"):
             return self._request(method, path, missing_ok, options)
 
     def _request(self, method: str, path: str, missing_ok: bool, options: Mapping[str, Any]) -> bytes | None:

@@ -17,7 +17,7 @@ _ASK_TYPE = keccak(b"Ask(address operator,uint64 block,string ask)")
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PublishedAsk:
     """What an operator reckons with as of a block. The ask is signed as JSON: keys sorted, no spaces."""
 
     operator: str
@@ -43,10 +43,10 @@ class Asking:
             signature = bytes.fromhex(values["signature"].removeprefix("0x"))
             if not is_address(operator) or type(block) is not int or not 0 <= block < 1 << 64:
                 raise ValueError("operator or block is wrong")
-            asking = cls(to_checksum_address(operator), block, Ask.from_json(values["ask"]))
-            signer = recover(asking.digest(domain), signature)
+            published = cls(to_checksum_address(operator), block, Ask.from_json(values["ask"]))
+            signer = recover(published.digest(domain), signature)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise TaskError(f"the ask is malformed: {error}") from None
         if signer is None:
             raise TaskError("the ask is malformed: the signature is not one")
-        return asking, signer
+        return published, signer
