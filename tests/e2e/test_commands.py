@@ -217,7 +217,7 @@ def test_who_asks_for_too_little_learns_why_while_waiting_and_afterwards(
 ) -> None:
     with start(*RUN[:-1], "0.00001", "--ramp", "0") as process:
         posted = lines_until(process, r"posted\s+(\w{64})")[1]
-        why = lines_until(process, r"an acceptance until block (\d+); operators: price \(3 operators\): (.*)")
+        why = lines_until(process, r"an acceptance until block (\d+)[^;]*; operators: price \(3 operators\): (.*)")
         assert re.fullmatch(r"would accept at a price of 0\.\d+ TETH: a higher --max-price \([^;]*\)", why[2])
         net.anvil.mine_past(int(why[1]))
         _, err = process.communicate(timeout=60)
@@ -238,12 +238,10 @@ def test_a_gateway_that_hangs_is_named_and_ends_with_the_time(net: Devnet, folde
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         network = json.loads(net.path.read_text()) | {"gateway_url": url}
         (folder / "hung.json").write_text(json.dumps(network))
-        begun = time.monotonic()
         with start(*RUN, "--timeout", "12", "-n", "hung.json") as process:
             lines_until(process, f"waits for the gateway at {url}")
             _, err = process.communicate(timeout=60)
     assert process.returncode == 9 and f"not done after 12 s: it waited for the gateway at {url}" in err
-    assert time.monotonic() - begun < 30
 
 
 def test_a_run_is_posted_again_where_nobody_accepted(net: Devnet, operators: list[Party], folder: Path) -> None:

@@ -23,7 +23,7 @@ def doubled(x: Tensor) -> Tensor:
 
 def _handle() -> Any:
     nothing: Any = None
-    return Handle(nothing, v.FINAL, v.WORK.program, nothing, nothing, "doubled")
+    return Handle(nothing, v.FINAL, v.WORK.program, nothing, Options(), "doubled")
 
 
 OBJECTS: dict[str, Any] = {
