@@ -8,6 +8,7 @@ import {VmSafe} from "forge-std/Vm.sol";
 import {console} from "forge-std/console.sol";
 import {Strings} from "@openzeppelin/contracts/utils/Strings.sol";
 import {Bounty} from "../src/Bounty.sol";
+import {Channels} from "../src/Channels.sol";
 import {DisputeGame} from "../src/DisputeGame.sol";
 import {Referee} from "../src/Referee.sol";
 import {ServiceManager} from "../src/ServiceManager.sol";
@@ -46,6 +47,8 @@ contract Deploy is Script {
         Referee referee;
         DisputeGame game;
         TaskMarket market;
+        DisputeGame channelsGame;
+        Channels channels;
     }
 
     function run() external returns (Core memory core, Contracts memory c) {
@@ -86,6 +89,8 @@ contract Deploy is Script {
         c.referee = Referee(vm.parseJsonAddress(json, ".referee"));
         c.game = DisputeGame(vm.parseJsonAddress(json, ".disputeGame"));
         c.market = TaskMarket(vm.parseJsonAddress(json, ".taskMarket"));
+        c.channelsGame = DisputeGame(vm.parseJsonAddress(json, ".channelsGame"));
+        c.channels = Channels(vm.parseJsonAddress(json, ".channels"));
         Core memory core = coreIn(json);
         core.strategy = IStrategy(vm.parseJsonAddress(json, ".core.strategy"));
         check(core, c);
@@ -99,11 +104,18 @@ contract Deploy is Script {
         Checks.code("referee", address(c.referee));
         Checks.code("dispute game", address(c.game));
         Checks.code("task market", address(c.market));
+        Checks.code("dispute game of the channels", address(c.channelsGame));
+        Checks.code("channels", address(c.channels));
         Checks.same("game of the market", address(c.market.game()), address(c.game));
         Checks.same("market of the game", address(c.game.market()), address(c.market));
         Checks.same("referee of the game", address(c.game.referee()), address(c.referee));
         Checks.same("service manager of the market", address(c.market.serviceManager()), address(c.serviceManager));
         Checks.same("market of the service manager", c.serviceManager.market(), address(c.market));
+        Checks.same("channels of the service manager", c.serviceManager.channels(), address(c.channels));
+        Checks.same("market of the channels", address(c.channels.market()), address(c.market));
+        Checks.same("game of the channels", address(c.channels.game()), address(c.channelsGame));
+        Checks.same("channels of their game", address(c.channelsGame.market()), address(c.channels));
+        Checks.same("referee of the channels' game", address(c.channelsGame.referee()), address(c.referee));
         Checks.same("bounty of the service manager", address(c.serviceManager.bounty()), address(c.bounty));
         Checks.same("strategy manager of the bounty", address(c.bounty.strategyManager()), core.strategyManager);
         address allocation = address(c.serviceManager.allocationManager());
@@ -125,12 +137,14 @@ contract Deploy is Script {
         uint256 nonce = vm.getNonce(deployer);
         address manager = vm.computeCreateAddress(deployer, nonce + 1);
         address market = vm.computeCreateAddress(deployer, nonce + 4);
+        address channels = vm.computeCreateAddress(deployer, nonce + 6);
         c.bounty = new Bounty(manager, market, IStrategyManager(core.strategyManager), core.strategy);
         c.serviceManager = new ServiceManager(
             IAllocationManager(core.allocationManager),
             IDelegationManager(core.delegationManager),
             core.strategy,
             market,
+            channels,
             c.bounty,
             seat,
             metadataURI
@@ -138,6 +152,8 @@ contract Deploy is Script {
         c.referee = new Referee();
         c.game = new DisputeGame(IDisputeMarket(market), c.referee);
         c.market = new TaskMarket(c.serviceManager, c.game, p);
+        c.channelsGame = new DisputeGame(IDisputeMarket(channels), c.referee);
+        c.channels = new Channels(c.market, c.channelsGame);
     }
 
     /// @notice The content of a network file: of a name in networks/, or of a path that ends with .json.
@@ -255,6 +271,8 @@ contract Deploy is Script {
         vm.serializeAddress("deployment", "referee", address(c.referee));
         vm.serializeAddress("deployment", "disputeGame", address(c.game));
         vm.serializeAddress("deployment", "taskMarket", address(c.market));
+        vm.serializeAddress("deployment", "channels", address(c.channels));
+        vm.serializeAddress("deployment", "channelsGame", address(c.channelsGame));
         vm.serializeAddress("deployment", "burn", c.market.BURN());
         return vm.serializeString("deployment", "parameters", serialize(c.market.parameters()));
     }

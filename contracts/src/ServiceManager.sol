@@ -48,6 +48,8 @@ contract ServiceManager is IServiceManager {
     /// @inheritdoc IServiceManager
     address public immutable market;
     /// @inheritdoc IServiceManager
+    address public immutable channels;
+    /// @inheritdoc IServiceManager
     IBounty public immutable bounty;
     /// @inheritdoc IServiceManager
     uint256 public immutable SEAT;
@@ -58,7 +60,7 @@ contract ServiceManager is IServiceManager {
     Seats.Array private _seats;
 
     modifier onlyMarket() {
-        if (msg.sender != market) revert NotTheMarket(msg.sender);
+        if (!_isMarket()) revert NotTheMarket(msg.sender);
         _;
     }
 
@@ -76,6 +78,7 @@ contract ServiceManager is IServiceManager {
         IDelegationManager delegationManager_,
         IStrategy strategy_,
         address market_,
+        address channels_,
         IBounty bounty_,
         uint256 seat,
         string memory metadataURI
@@ -87,7 +90,7 @@ contract ServiceManager is IServiceManager {
         allocationManager = allocationManager_;
         delegationManager = delegationManager_;
         strategy = strategy_;
-        market = market_;
+        (market, channels) = (market_, channels_);
         bounty = bounty_;
         SEAT = seat;
 
@@ -107,9 +110,14 @@ contract ServiceManager is IServiceManager {
     }
 
     /// @inheritdoc IServiceManager
-    function signerOf(address operator) external view returns (address signer, uint96 collateralCap, uint96 stakeCap) {
+    function signerOf(address operator) external view returns (address signer, uint96 collateralCap) {
         Signer memory s = _signers[operator];
-        return (s.signer, s.collateralCap, _stakes[operator].cap);
+        return (s.signer, s.collateralCap);
+    }
+
+    /// @inheritdoc IServiceManager
+    function stakeCapOf(address operator) external view returns (uint96) {
+        return _stakes[operator].cap;
     }
 
     /// @inheritdoc IServiceManager
@@ -219,10 +227,11 @@ contract ServiceManager is IServiceManager {
     /// @inheritdoc IServiceManager
     function unlock(bytes32 task, address operator) external {
         // What anybody has ended after its end is no reason for the market to stop.
-        if (msg.sender == market && _locks[task][operator].end == 0) return;
+        bool byMarket = _isMarket();
+        if (byMarket && _locks[task][operator].end == 0) return;
         uint256 end = _release(task, operator).end;
         // INVARIANT 16: after its end a lock holds nobody.
-        if (msg.sender != market && block.number <= end) revert LockNotOver(block.number, end);
+        if (!byMarket && block.number <= end) revert LockNotOver(block.number, end);
         emit Unlocked(task);
     }
 
@@ -284,6 +293,10 @@ contract ServiceManager is IServiceManager {
         return Math.min(allocationManager.DEALLOCATION_DELAY(), delegationManager.minWithdrawalDelayBlocks());
     }
 
+    function _isMarket() private view returns (bool) {
+        return msg.sender == market || msg.sender == channels;
+    }
+
     /// @dev INVARIANT 41: what a seat holds leaves with it, to `receiver`.
     function _keepSeats(address operator, uint256 seats, address receiver) private {
         uint256 gone = _seats.seatsOf(operator) - seats;
@@ -306,8 +319,7 @@ contract ServiceManager is IServiceManager {
 
     /// @dev In wei of the token, once all deallocations that have begun are through.
     function _lastingWorth(address operator) private view returns (uint256) {
-        (uint256 least,) = _core().until(operator, type(uint32).max);
-        return strategy.sharesToUnderlyingView(least);
+        return strategy.sharesToUnderlyingView(_core().leastUntil(operator, type(uint32).max));
     }
 
     function _core() private view returns (Core memory) {

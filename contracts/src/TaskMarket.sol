@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
-import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
-import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
+import {Market} from "./Market.sol";
 import {IDisputeGame, IDisputeMarket} from "./interfaces/IDisputeGame.sol";
 import {IServiceManager} from "./interfaces/IServiceManager.sol";
+import {Account} from "./interfaces/IMarket.sol";
 import {
-    Account,
     Admission,
     Answer,
     Challenge,
@@ -41,101 +39,21 @@ import {Views} from "./libraries/Views.sol";
 /// @notice Who may send a message, and its lock; what the message does to the ledger is in libraries.
 /// @dev INVARIANT 42: tokens move in messages that are `nonReentrant`, and whoever they call can send none: all others
 /// that change anything are `nonReentrantView`, which suffices for them as they call nobody who is not trusted.
-contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
+contract TaskMarket is ITaskMarket, Market {
     using Accounts for mapping(address => Account);
     using Lives for Life;
     using SafeCast for uint256;
 
-    bytes32 private constant ORDER_TYPEHASH = keccak256(
-        "Order(address client,uint256 nonce,uint16 semantics,bytes32 program,bytes32 inputs,bytes32 weights,"
-        "bytes32 states,bytes32 variables,uint32 repeat,uint256 minPrice,uint256 maxPrice,uint64 rampStart,"
-        "uint64 rampLength,uint256 checkFee,uint64 checkRate,uint8 verifiers,uint256 valueAtRisk,uint32 exec,"
-        "uint64 acceptBy,bytes32 operators)"
-    );
-    uint256 private constant ORDER_SIZE = 20 * 32;
-
-    /// @inheritdoc ITaskMarket
-    address public constant BURN = Lives.BURN;
-
-    /// @inheritdoc ITaskMarket
-    IERC20 public immutable token;
-    /// @inheritdoc ITaskMarket
-    IServiceManager public immutable serviceManager;
-    /// @inheritdoc ITaskMarket
-    IDisputeGame public immutable game;
-
-    uint24 private immutable MAX_EXEC;
-    uint32 private immutable LAG;
-    uint32 private immutable GRID;
-    uint32 private immutable RECORD;
-    uint32 private immutable CHECK;
-    uint32 private immutable REVEAL;
-    uint32 private immutable CHALLENGE;
-    uint32 private immutable CLOCK;
-    uint32 private immutable MARGIN;
-    uint64 private immutable ETA;
-    uint96 private immutable G_DEF;
-    uint96 private immutable G_MISS;
-    uint64 private immutable CHECK_FLOOR;
-    uint64 private immutable PHI;
-    uint64 private immutable SYBILS;
-    uint64 private immutable STAKE_MARGIN;
-    uint96 private immutable MIN_STAKE;
-    uint96 private immutable G_CHK;
-    uint96 private immutable G_CHUNK;
-    uint32 private immutable OTHER_SEATS;
-    uint32 private immutable CONFIRMATIONS;
-
     Ledger private _ledger;
 
-    constructor(IServiceManager serviceManager_, IDisputeGame game_, Parameters memory p) EIP712("EigenTensor", "1") {
+    /// @notice Reverts unless the parameters keep the protocol's promises on the core as it is, and all contracts name each
+    /// other.
+    constructor(IServiceManager serviceManager_, IDisputeGame game_, Parameters memory p)
+        Market(serviceManager_, game_, p)
+    {
         Limits.check(p, serviceManager_.stakeDelay());
-        serviceManager = serviceManager_;
-        game = game_;
-        token = serviceManager_.strategy().underlyingToken();
-        MAX_EXEC = p.maxExec;
-        LAG = p.lag;
-        GRID = p.grid;
-        RECORD = p.record;
-        CHECK = p.check;
-        REVEAL = p.reveal;
-        CHALLENGE = p.challenge;
-        CLOCK = p.clock;
-        MARGIN = p.margin;
-        ETA = p.eta;
-        G_DEF = p.gDef;
-        G_MISS = p.gMiss;
-        CHECK_FLOOR = p.checkFloor;
-        PHI = p.phi;
-        SYBILS = p.sybils;
-        STAKE_MARGIN = p.stakeMargin;
-        MIN_STAKE = p.minStake;
-        G_CHK = p.gChk;
-        G_CHUNK = p.gChunk;
-        OTHER_SEATS = p.otherSeats;
-        CONFIRMATIONS = p.confirmations;
         if (serviceManager_.market() != address(this)) revert NotConnected(address(serviceManager_));
-        if (address(game_.market()) != address(this)) revert NotConnected(address(game_));
         if (serviceManager_.bounty().market() != address(this)) revert NotConnected(address(serviceManager_.bounty()));
-    }
-
-    // ---- Money ----
-
-    /// @inheritdoc ITaskMarket
-    function deposit(address account, uint256 amount) external nonReentrant {
-        if (account == address(0)) revert ZeroAddress();
-        _ledger.accounts.deposit(token, account, amount);
-    }
-
-    /// @inheritdoc ITaskMarket
-    function withdraw(address to, uint256 amount) external nonReentrant {
-        // INVARIANT 6: whoever is owed money fetches it; no message of a task waits for a transfer.
-        _ledger.accounts.withdraw(token, msg.sender, to, amount);
-    }
-
-    /// @inheritdoc ITaskMarket
-    function burn() external nonReentrant {
-        _ledger.accounts.withdraw(token, BURN, BURN, _ledger.accounts[BURN].balance);
     }
 
     // ---- Orders ----
@@ -328,45 +246,8 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
     // ---- Views ----
 
     /// @inheritdoc IDisputeMarket
-    function parameters() public view returns (Parameters memory) {
-        return Parameters({
-            maxExec: MAX_EXEC,
-            lag: LAG,
-            grid: GRID,
-            record: RECORD,
-            check: CHECK,
-            reveal: REVEAL,
-            challenge: CHALLENGE,
-            clock: CLOCK,
-            margin: MARGIN,
-            eta: ETA,
-            gDef: G_DEF,
-            gMiss: G_MISS,
-            checkFloor: CHECK_FLOOR,
-            phi: PHI,
-            sybils: SYBILS,
-            stakeMargin: STAKE_MARGIN,
-            minStake: MIN_STAKE,
-            gChk: G_CHK,
-            gChunk: G_CHUNK,
-            otherSeats: OTHER_SEATS,
-            confirmations: CONFIRMATIONS
-        });
-    }
-
-    /// @inheritdoc IDisputeMarket
     function taskOf(Order calldata order) public view returns (bytes32) {
-        bytes32 typehash = ORDER_TYPEHASH;
-        bytes32 structHash;
-        // SAFETY: scratches beyond the free memory pointer only. Words that are no valid fields hash to a name that
-        // nobody can post: `post` decodes the whole order.
-        assembly ("memory-safe") {
-            let preimage := mload(0x40)
-            mstore(preimage, typehash)
-            calldatacopy(add(preimage, 0x20), order, ORDER_SIZE)
-            structHash := keccak256(preimage, add(ORDER_SIZE, 0x20))
-        }
-        return _hashTypedDataV4(structHash);
+        return _hashTypedDataV4(Orders.hash(order));
     }
 
     /// @inheritdoc IDisputeMarket
@@ -437,18 +318,6 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         return _ledger.convictions[task];
     }
 
-    /// @inheritdoc ITaskMarket
-    function accountOf(address account) external view returns (Account memory) {
-        return _ledger.accounts[account];
-    }
-
-    /// @inheritdoc IDisputeMarket
-    function mayAct(address account, address sender) external view returns (bool) {
-        if (sender == account) return true;
-        (address signer,) = _signerOf(account);
-        return sender == signer && signer != address(0);
-    }
-
     // ---- Inside ----
 
     function _life(bytes32 uuid) private view returns (Life memory) {
@@ -475,14 +344,8 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         Ends.close(_ledger, p, taskOf(order), order, game, serviceManager, many);
     }
 
-    function _checkSigner(address operator) private view returns (uint256 cap) {
-        address signer;
-        (signer, cap) = _signerOf(operator);
-        if (msg.sender != signer) revert NotTheSigner(msg.sender, signer);
-    }
-
-    function _signerOf(address operator) private view returns (address signer, uint256 cap) {
-        (signer, cap,) = serviceManager.signerOf(operator);
+    function _accounts() internal view override returns (mapping(address => Account) storage) {
+        return _ledger.accounts;
     }
 
     /// @dev The seats that the operator's signer, the caller, commits to.

@@ -5,6 +5,7 @@ import {Test} from "forge-std/Test.sol";
 import {Core} from "../script/Checks.sol";
 import {Deploy} from "../script/Deploy.s.sol";
 import {Bounty} from "../src/Bounty.sol";
+import {Channels} from "../src/Channels.sol";
 import {DisputeGame} from "../src/DisputeGame.sol";
 import {ServiceManager} from "../src/ServiceManager.sol";
 import {TaskMarket} from "../src/TaskMarket.sol";
@@ -30,6 +31,8 @@ abstract contract Fixture is Test {
     ServiceManager internal manager;
     DisputeGame internal game;
     TaskMarket internal market;
+    DisputeGame internal channelsGame;
+    Channels internal channels;
     TestToken internal token;
     Parameters internal p;
 
@@ -56,6 +59,7 @@ abstract contract Fixture is Test {
         );
         Deploy.Contracts memory c = deploy.deploy(on, p, 1 ether, "", address(deploy));
         (bounty, manager, game, market) = (c.bounty, c.serviceManager, c.game, c.market);
+        (channelsGame, channels) = (c.channelsGame, c.channels);
         vm.roll(2_000);
         _join(operator, signer, 10 ether);
         _join(rival, rivalSigner, 10 ether);

@@ -48,7 +48,7 @@ abstract contract MarketFixture is Fixture {
     }
 
     function _signerOf(address who) internal view returns (address hot) {
-        (hot,,) = manager.signerOf(who);
+        (hot,) = manager.signerOf(who);
     }
 
     /// @dev More stake for the operator.
@@ -194,6 +194,15 @@ abstract contract MarketFixture is Fixture {
         (trace[0], trace[1]) = (keccak256("tensor root"), outputs);
         vm.prank(_signerOf(position.executor));
         game.publish(gameId, position, order, HEADER, RECORDS, trace, new bytes32[](0));
+        return _publishedBy(position, order, trace);
+    }
+
+    /// @dev The position after the executor has published a trace of two leaves.
+    function _publishedBy(Position memory position, Order memory order, bytes32[] memory trace)
+        internal
+        view
+        returns (Position memory)
+    {
         Claim memory claim = Claim({
             program: order.program,
             inputs: order.inputs,
@@ -201,8 +210,8 @@ abstract contract MarketFixture is Fixture {
             states: order.states,
             variables: order.variables,
             repeat: order.repeat,
-            trace: Merkle.node(trace[0], outputs),
-            outputs: outputs
+            trace: Merkle.node(trace[0], trace[1]),
+            outputs: trace[1]
         });
         position.claim = keccak256(abi.encode(claim));
         (position.phase, position.node) = (Phase.Call, claim.trace);

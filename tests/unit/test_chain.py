@@ -265,7 +265,7 @@ UNMET = re.compile(
 def test_every_refusal_that_an_account_can_meet_says_what_to_do() -> None:
     names = {contract: {e["name"] for e in abi(contract) if e["type"] == "error"} for contract in NAMES}
     assert set(FIXES) <= set().union(*names.values())
-    met = names["TaskMarket"] | names["ServiceManager"] | names["Bounty"]
+    met = names["TaskMarket"] | names["Channels"] | names["ServiceManager"] | names["Bounty"]
     assert {name for name in met - set(FIXES) if not UNMET.fullmatch(name)} == set()
     refused = reverted(keccak(b"Padding(uint256)")[:4] + bytes(32))
     assert refused.name == "Padding" and refused.fix == MOVE
@@ -366,7 +366,7 @@ def deployment(chain_id: int = 31337) -> dict[str, Any]:
         "maxExec,lag,grid,record,check,reveal,challenge,clock,margin,eta,gDef,gMiss,checkFloor,phi,sybils,stakeMargin,"
         "minStake,gChk,gChunk,otherSeats,confirmations"
     )
-    contracts = ["taskMarket", "serviceManager", "disputeGame", "referee", "bounty", "burn"]
+    contracts = ["taskMarket", "serviceManager", "disputeGame", "channels", "channelsGame", "referee", "bounty", "burn"]
     return {
         "chainId": chain_id, "block": 3, **dict.fromkeys(contracts, address),
         "core": dict.fromkeys(["allocationManager", "delegationManager", "strategyManager", "strategy"], address),

@@ -76,7 +76,7 @@ def test_what_is_slow_is_worth_more_and_is_measured() -> None:
 @pytest.fixture
 def made(measured: Measured, tmp_path: Path) -> Prices:
     local = json.loads((ROOT / "contracts/networks/local.json").read_text())
-    named = ("taskMarket", "serviceManager", "disputeGame", "referee", "bounty", "burn")
+    named = ("taskMarket", "serviceManager", "disputeGame", "channels", "channelsGame", "referee", "bounty", "burn")
     core = ("allocationManager", "delegationManager", "strategyManager", "strategyFactory", "strategy")
     deployment = {
         "chainId": 1, "block": 0, **dict.fromkeys(named, ADDRESS), "core": dict.fromkeys(core, ADDRESS),

@@ -4,14 +4,14 @@ pragma solidity ^0.8.30;
 import {IBounty} from "./IBounty.sol";
 import {IAVSRegistrar, IAllocationManager, IDelegationManager, IStrategy} from "./IEigenLayer.sol";
 
-/// @dev Shares that are locked for a task until the block `end`, and those that are kept back for its slash's rounding.
+/// @dev Shares that are locked for a task, or for a batch of calls, until the block `end`, and those that are kept back for its slash's rounding.
 struct Lock {
     uint96 shares;
     uint96 rounding;
     uint32 end;
 }
 
-/// @dev What the market asks of an operator that accepts tasks.
+/// @dev What markets ask of an operator that accepts tasks, or begins batches.
 struct Membership {
     address signer;
     uint96 collateralCap;
@@ -74,8 +74,11 @@ interface IServiceManager is IAVSRegistrar {
     /// shares of stake. Zero removes the signer. Tasks accepted before go on with the new signer.
     function setSigner(address signer, uint96 collateralCap, uint96 stakeCap) external;
 
-    /// @notice The operator's signer (zero: none) and caps.
-    function signerOf(address operator) external view returns (address signer, uint96 collateralCap, uint96 stakeCap);
+    /// @notice The operator's signer (zero: none), and its cap of collateral.
+    function signerOf(address operator) external view returns (address signer, uint96 collateralCap);
+
+    /// @notice The signer's cap of stake, in shares.
+    function stakeCapOf(address operator) external view returns (uint96);
 
     /// @notice The operator's signer and cap of collateral, whether it is a member, and `stakeDelay` and `otherSeats`.
     function membershipOf(address operator) external view returns (Membership memory);
@@ -127,17 +130,17 @@ interface IServiceManager is IAVSRegistrar {
     /// @notice The lock of an operator for a task: all zero if there is none, or it was unlocked or slashed.
     function lockOf(bytes32 task, address operator) external view returns (Lock memory);
 
-    /// @notice Locks ⌊underlyingToShares(amount)⌋ + 1 shares of the operator's stake until the block `end`. Only by the
+    /// @notice Locks ⌊underlyingToShares(amount)⌋ + 1 shares of the operator's stake until the block `end`. Only by a
     /// market, which sees to it that `end` is at most `stakeDelay()` ahead. Needs a member with that much free, under its cap,
     /// and a core whose slashing is not paused.
     /// @param amount wei of the token
     /// @return shares worth at least `amount` now
     function lock(bytes32 task, address operator, uint256 amount, uint256 end) external returns (uint256 shares);
 
-    /// @notice Ends a lock: by the market at any time (also if it is gone already), by anybody after its end.
+    /// @notice Ends a lock: by a market at any time (also if it is gone already), by anybody after its end.
     function unlock(bytes32 task, address operator) external;
 
-    /// @notice Slashes what is locked, or all that is left of it, and ends the lock. Only by the market, in a block up to the
+    /// @notice Slashes what is locked, or all that is left of it, and ends the lock. Only by a market, in a block up to the
     /// lock's end. While the core is paused it reverts as the core does and nothing has changed: call again.
     /// @param beneficiaries get half of it when the core releases it; the rest is burned
     /// @return slashId the core's; zero, with zero shares, if nothing was left to take
@@ -164,8 +167,11 @@ interface IServiceManager is IAVSRegistrar {
     /// @notice The single strategy; its underlying token is what the market is paid in.
     function strategy() external view returns (IStrategy);
 
-    /// @notice The only account that locks and slashes.
+    /// @notice The market for tasks: it locks and slashes, and holds the deposits of seats.
     function market() external view returns (address);
+
+    /// @notice The market for paid calls: it locks and slashes, too; nobody else does.
+    function channels() external view returns (address);
 
     /// @notice The recipient of slashed stake.
     function bounty() external view returns (IBounty);

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
-import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
-import {IDisputeGame, IDisputeMarket} from "./IDisputeGame.sol";
-import {IServiceManager} from "./IServiceManager.sol";
+import {IMarket} from "./IMarket.sol";
 import {
-    Account,
     Admission,
     Answer,
     Cause,
@@ -31,16 +28,7 @@ import {
 ///
 /// Messages that end in `Many` do the same for several tasks in one transaction. They skip what somebody else or time has
 /// moved on, or holds up; a mistake of the caller reverts the whole of it.
-///
-/// While tokens move, no message comes through: a token may call anybody.
-///
-/// @dev The token must not take fees on transfers, must not change balances by itself, and its supply must stay below
-/// 2^128.
-interface ITaskMarket is IDisputeMarket {
-    /// @notice `amount` was paid in by `payer` for `account`.
-    event Deposited(address indexed account, address indexed payer, uint256 amount);
-    /// @notice `amount` left the balance of `account` for `to`.
-    event Withdrawn(address indexed account, address indexed to, uint256 amount);
+interface ITaskMarket is IMarket {
     /// @notice The order's escrow left the client's balance.
     event Posted(bytes32 indexed task, address indexed client, Order order);
     /// @notice The escrow is back in the client's balance.
@@ -81,51 +69,22 @@ interface ITaskMarket is IDisputeMarket {
     /// @notice The task is Final: `paid` and the collateral went to the executor's balance, `refund` to the client's.
     event Closed(bytes32 indexed task, uint256 paid, uint256 refund);
 
-    error WrongCheckRate(uint256 checkRate, uint256 floor, uint256 limit);
-    error WrongVerifiers(uint256 verifiers, uint256 limit);
     error WrongCheckFee(uint256 checkFee, uint256 floor, uint256 limit);
     error WrongValueAtRisk(uint256 valueAtRisk, uint256 limit);
-    error WrongExec(uint32 exec, uint32 maxExec);
     error WrongPrices(uint256 minPrice, uint256 maxPrice, uint256 limit);
     error AcceptanceOver(uint64 acceptBy, uint256 blockNumber);
     error AlreadyPosted(bytes32 task);
     error WrongSignature(address client, bytes32 task);
-    error LengthMismatch(uint256 expected, uint256 actual);
     error WrongState(bytes32 task, State expected, State actual);
-    error NotTheClient(address caller, address client);
-    error NotTheSigner(address caller, address signer);
     error NotTheExecutor(address operator, address executor);
-    error NotAMember(address operator);
     error NotAdmitted(address operator, bytes32 operators);
-    error InsufficientBalance(address account, uint256 balance, uint256 needed);
-    error CollateralCapExceeded(address operator, uint256 inUse, uint256 added, uint256 cap);
-    error OutlivesStake(uint256 blocks, uint256 delay);
-    error TooEarly(uint256 blockNumber, uint256 after_);
-    error TooLate(uint256 blockNumber, uint256 by);
-    error NotEnoughSeats(uint256 seats, uint256 needed);
     error NotASeedBlock(uint256 blockNumber);
     error WrongHeader(uint256 blockNumber, bytes32 expected, bytes32 actual);
-    error NoSeed(uint256 seedBlock);
     error NotDrawn(bytes32 task);
-    error NotYourSeat(address operator, uint256 seat);
-    error AlreadyAnswered(bytes32 task, address operator);
-    error UnknownSlot(bytes32 task, uint256 slot);
-    error AlreadyOpened(bytes32 task, uint256 slot);
-    error WrongTask(bytes32 task, bytes32 actual);
-    error NotTheGame(address caller);
     error NotTheServiceManager(address caller);
-    error UnknownChallenge(bytes32 task, uint256 gameId);
-    error NothingToSettle(bytes32 task, uint256 slot);
-    error AlreadySlashed(bytes32 task);
     error AlreadyDemanded(bytes32 task);
-    error NotDemanded(bytes32 task);
-    error WrongLeaves(uint256 count, uint256 limit);
-    error WrongLeaf(uint256 number);
-    error WrongOpening(bytes32 task, bytes32 commitment, bytes32 opened);
-    error GamesOpen(bytes32 task, uint256 count);
     error AnswersOver(bytes32 task);
 
-    error ZeroAddress();
     error ZeroMaxExec();
     error ZeroGrid();
     error ZeroReveal();
@@ -136,21 +95,9 @@ interface ITaskMarket is IDisputeMarket {
     error ZeroOtherSeats();
     error WrongCheckFloor(uint256 checkFloor, uint256 sybils);
     error StakeMarginBelowOne(uint256 stakeMargin);
-    error NotConnected(address other);
     error RecordBeyondHistory(uint256 record, uint256 history);
     error ChallengeShorterThanReveal(uint256 challenge, uint256 reveal);
     error EtaAboveOne(uint256 eta);
-
-    // ---- Money ----
-
-    /// @notice Takes `amount` tokens from the caller into the balance of `account`.
-    function deposit(address account, uint256 amount) external;
-
-    /// @notice Pays `amount` of the caller's balance out to `to`.
-    function withdraw(address to, uint256 amount) external;
-
-    /// @notice Sends the balance of `BURN` to the address `BURN`. By anybody; nothing waits for it.
-    function burn() external;
 
     // ---- Orders ----
 
@@ -303,19 +250,4 @@ interface ITaskMarket is IDisputeMarket {
 
     /// @notice Why a Convicted task is; all zero for others.
     function convictionOf(bytes32 task) external view returns (Conviction memory);
-
-    /// @notice What an account has: its free balance and what is held of it, in wei.
-    function accountOf(address account) external view returns (Account memory);
-
-    /// @notice The token that everything here is paid in: the underlying one of the strategy.
-    function token() external view returns (IERC20);
-
-    /// @notice The AVS, which knows operators, seats and stake.
-    function serviceManager() external view returns (IServiceManager);
-
-    /// @notice The contract that judges results.
-    function game() external view returns (IDisputeGame);
-
-    /// @notice Where burned tokens go.
-    function BURN() external view returns (address);
 }

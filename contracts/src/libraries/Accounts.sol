@@ -4,7 +4,7 @@ pragma solidity ^0.8.30;
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
-import {Account, ITaskMarket} from "../interfaces/ITaskMarket.sol";
+import {Account, IMarket} from "../interfaces/IMarket.sol";
 
 /// @title What accounts have in the market
 library Accounts {
@@ -18,7 +18,7 @@ library Accounts {
         internal
     {
         credit(accounts, owner, amount);
-        emit ITaskMarket.Deposited(owner, msg.sender, amount);
+        emit IMarket.Deposited(owner, msg.sender, amount);
         token.safeTransferFrom(msg.sender, address(this), amount);
     }
 
@@ -37,7 +37,7 @@ library Accounts {
         uint256 amount
     ) internal {
         debit(accounts, owner, amount);
-        emit ITaskMarket.Withdrawn(owner, to, amount);
+        emit IMarket.Withdrawn(owner, to, amount);
         token.safeTransfer(to, amount);
     }
 
@@ -51,7 +51,7 @@ library Accounts {
     function debit(mapping(address => Account) storage accounts, address owner, uint256 amount) internal {
         Account storage account = accounts[owner];
         uint256 balance = account.balance;
-        if (balance < amount) revert ITaskMarket.InsufficientBalance(owner, balance, amount);
+        if (balance < amount) revert IMarket.InsufficientBalance(owner, balance, amount);
         account.balance = (balance - amount).toUint128();
     }
 
@@ -62,8 +62,8 @@ library Accounts {
         Account storage account = accounts[owner];
         (uint256 balance, uint256 held) = (account.balance, account.collateral);
         // INVARIANT 17: the signer cannot tie up more than the owner allowed.
-        if (held + collateral > cap) revert ITaskMarket.CollateralCapExceeded(owner, held, collateral, cap);
-        if (balance < collateral) revert ITaskMarket.InsufficientBalance(owner, balance, collateral);
+        if (held + collateral > cap) revert IMarket.CollateralCapExceeded(owner, held, collateral, cap);
+        if (balance < collateral) revert IMarket.InsufficientBalance(owner, balance, collateral);
         (account.balance, account.collateral) = ((balance - collateral).toUint128(), (held + collateral).toUint128());
     }
 

@@ -3,17 +3,8 @@ pragma solidity ^0.8.30;
 
 import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
 import {IServiceManager} from "../interfaces/IServiceManager.sol";
-import {
-    Account,
-    Answer,
-    Challenge,
-    ITaskMarket,
-    Opening,
-    Order,
-    Parameters,
-    Stage,
-    State
-} from "../interfaces/ITaskMarket.sol";
+import {Account, IMarket} from "../interfaces/IMarket.sol";
+import {Answer, Challenge, ITaskMarket, Opening, Order, Parameters, Stage, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Bits} from "./Bits.sol";
 import {Games} from "./Games.sol";
@@ -42,7 +33,7 @@ library Answers {
         l.checkState(State.Committed);
         if (!Lives.isDrawn(ledger, l, order.checkRate)) revert ITaskMarket.NotDrawn(l.uuid);
         Lives.checkUntil(l.checkBy());
-        if (index >= Limits.DRAWS * order.verifiers) revert ITaskMarket.UnknownSlot(l.uuid, index + 1);
+        if (index >= Limits.DRAWS * order.verifiers) revert IMarket.UnknownSlot(l.uuid, index + 1);
         _checkSeat(ledger, l, serviceManager, a.operator, index);
         // INVARIANT 41: a seat without stake says nothing.
         serviceManager.checkSeats(a.operator);
@@ -77,7 +68,7 @@ library Answers {
         uint256 held;
         // INVARIANT 24: an exposure moves collateral or a bond, once per slot, and nothing else.
         if (o.slot == 0) {
-            if (l.has(Lives.EXPOSED)) revert ITaskMarket.AlreadyOpened(l.uuid, 0);
+            if (l.has(Lives.EXPOSED)) revert IMarket.AlreadyOpened(l.uuid, 0);
             l.checkOpening(operator, o, ledger.claims[l.uuid]);
             ledger.draws[l.uuid].flags = l.draw.flags | Lives.EXPOSED;
             held = Terms.reward(l.p, price);
@@ -103,7 +94,7 @@ library Answers {
         IServiceManager serviceManager
     ) external view {
         Life memory l = Lives.load(ledger, p, uuid);
-        if (_isAwaited(ledger, l, order, serviceManager)) revert ITaskMarket.TooEarly(block.number, l.checkBy());
+        if (_isAwaited(ledger, l, order, serviceManager)) revert IMarket.TooEarly(block.number, l.checkBy());
     }
 
     /// @notice See `ITaskMarket.reveal`, of a slot above zero; the task is Revealed or Convicted. `many`: what comes too late,
@@ -145,9 +136,9 @@ library Answers {
         uint256 index
     ) private view {
         (address candidate, uint256 seat) = _candidate(ledger, l, serviceManager, index);
-        if (candidate != operator) revert ITaskMarket.NotYourSeat(operator, seat);
+        if (candidate != operator) revert IMarket.NotYourSeat(operator, seat);
         // INVARIANT 21: nobody answers twice.
-        if (_hasAnswered(ledger, l, operator)) revert ITaskMarket.AlreadyAnswered(l.uuid, operator);
+        if (_hasAnswered(ledger, l, operator)) revert IMarket.AlreadyAnswered(l.uuid, operator);
     }
 
     /// @dev Whether an answer may come until checkBy: nobody has answered yet, or not every drawn seat's operator has.
@@ -181,8 +172,8 @@ library Answers {
     }
 
     function _hasAnswered(Ledger storage ledger, Life memory l, address operator) private view returns (bool) {
-        for (uint256 i; l.draw.answered >> i != 0; ++i) {
-            if (l.draw.answered.has(i) && ledger.answers[l.uuid][i].operator == operator) return true;
+        for (uint64 rest = l.draw.answered; rest != 0; rest &= rest - 1) {
+            if (ledger.answers[l.uuid][rest.lowest()].operator == operator) return true;
         }
         return false;
     }
@@ -190,8 +181,8 @@ library Answers {
     /// @dev The operator of a hidden answer that `o` opens.
     function _hidden(Ledger storage ledger, Life memory l, Opening calldata o) private view returns (address) {
         Answer memory a = ledger.answers[l.uuid][o.slot - 1];
-        if (a.stage == Stage.None) revert ITaskMarket.UnknownSlot(l.uuid, o.slot);
-        if (a.stage != Stage.Hidden) revert ITaskMarket.AlreadyOpened(l.uuid, o.slot);
+        if (a.stage == Stage.None) revert IMarket.UnknownSlot(l.uuid, o.slot);
+        if (a.stage != Stage.Hidden) revert IMarket.AlreadyOpened(l.uuid, o.slot);
         l.checkOpening(a.operator, o, a.claim);
         return a.operator;
     }

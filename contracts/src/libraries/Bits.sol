@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
+
 /// @title Sets of answer indices below 64
 library Bits {
     function has(uint64 set, uint256 index) internal pure returns (bool) {
@@ -14,6 +16,14 @@ library Bits {
     function count(uint64 set) internal pure returns (uint256 n) {
         for (; set != 0; set &= set - 1) {
             ++n;
+        }
+    }
+
+    /// @notice The lowest member of a set that has one.
+    function lowest(uint64 set) internal pure returns (uint256) {
+        // SAFETY: two's complement is meant.
+        unchecked {
+            return Math.log2(set & (~set + 1));
         }
     }
 

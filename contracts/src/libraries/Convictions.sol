@@ -3,8 +3,8 @@ pragma solidity ^0.8.30;
 
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {IServiceManager} from "../interfaces/IServiceManager.sol";
+import {Account, IMarket} from "../interfaces/IMarket.sol";
 import {
-    Account,
     Answer,
     Cause,
     Challenge,
@@ -65,7 +65,7 @@ library Convictions {
                 earned = _fee(b, l.draw.differed, index) + _part(ledger, l, b);
             }
         }
-        if (!held) revert ITaskMarket.NothingToSettle(l.uuid, index + 1);
+        if (!held) revert IMarket.NothingToSettle(l.uuid, index + 1);
 
         ledger.answers[l.uuid][index].stage = Stage.Paid;
         uint256 returned = a.stage == Stage.Hidden ? 0 : bond;
@@ -81,7 +81,7 @@ library Convictions {
         Life memory l = Lives.load(ledger, p, uuid);
         l.checkState(State.Convicted);
         Challenge memory c = ledger.challenges[l.uuid][gameId];
-        if (c.challenger == address(0) || c.ended || c.slot != 0) revert ITaskMarket.UnknownChallenge(l.uuid, gameId);
+        if (c.challenger == address(0) || c.ended || c.slot != 0) revert IMarket.UnknownChallenge(l.uuid, gameId);
 
         ledger.challenges[l.uuid][gameId].ended = true;
         uint256 bond = Terms.bond(l.p, l.priceOf(order));
@@ -105,7 +105,7 @@ library Convictions {
         _divide(ledger, l, b);
         Conviction storage c = ledger.convictions[l.uuid];
         // INVARIANT 13: a conviction slashes its executor, once.
-        if (c.slashed) revert ITaskMarket.AlreadySlashed(l.uuid);
+        if (c.slashed) revert IMarket.AlreadySlashed(l.uuid);
         c.slashed = true;
 
         bool late = block.number > l.progress.acceptedAt + Terms.lifetime(l.p, l.progress.exec);

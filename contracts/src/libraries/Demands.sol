@@ -2,7 +2,8 @@
 pragma solidity ^0.8.30;
 
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
-import {Account, ITaskMarket, Leaf, LeafProof, Parameters, State} from "../interfaces/ITaskMarket.sol";
+import {Account, IMarket} from "../interfaces/IMarket.sol";
+import {ITaskMarket, Leaf, LeafProof, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {DTypes} from "./DTypes.sol";
 import {Limits} from "./Limits.sol";
@@ -20,12 +21,12 @@ library Demands {
         external
     {
         Life memory l = Lives.load(ledger, p, uuid);
-        if (msg.sender != client) revert ITaskMarket.NotTheClient(msg.sender, client);
+        if (msg.sender != client) revert IMarket.NotTheClient(msg.sender, client);
         l.checkState(State.Revealed);
         Lives.checkUntil(l.challengeBy());
         if (l.has(Lives.DEMANDED | Lives.SHOWN)) revert ITaskMarket.AlreadyDemanded(l.uuid);
         uint256 count = leaves.length;
-        if (count == 0 || count > Limits.LEAVES) revert ITaskMarket.WrongLeaves(count, Limits.LEAVES);
+        if (count == 0 || count > Limits.LEAVES) revert IMarket.WrongLeaves(count, Limits.LEAVES);
 
         ledger.accounts.debit(msg.sender, count * l.p.gChunk);
         ledger.draws[l.uuid].flags = l.draw.flags | Lives.DEMANDED;
@@ -46,14 +47,14 @@ library Demands {
         Life memory l = Lives.load(ledger, p, uuid);
         l.checkState(State.Revealed);
         if (!l.has(Lives.DEMANDED) || ledger.demands[l.uuid].leaves != keccak256(abi.encode(leaves))) {
-            revert ITaskMarket.NotDemanded(l.uuid);
+            revert IMarket.NotDemanded(l.uuid);
         }
         Lives.checkUntil(Lives.showBy(ledger, l));
-        if (leaves.length != proofs.length) revert ITaskMarket.LengthMismatch(leaves.length, proofs.length);
+        if (leaves.length != proofs.length) revert IMarket.LengthMismatch(leaves.length, proofs.length);
         bytes32 claim = ledger.claims[l.uuid];
         for (uint256 i; i < leaves.length; ++i) {
             (bytes32 root, bool exists) = rootOf(leaves[i], proofs[i]);
-            if (root == 0 || root != claim) revert ITaskMarket.WrongLeaf(i);
+            if (root == 0 || root != claim) revert IMarket.WrongLeaf(i);
             emit ITaskMarket.Shown(l.uuid, i, exists ? proofs[i].data : proofs[i].data[:0]);
         }
         ledger.draws[l.uuid].flags = l.draw.flags ^ (Lives.DEMANDED | Lives.SHOWN);
@@ -61,6 +62,18 @@ library Demands {
 
     /// @notice The outputs root that a proof leads to, zero if its leaf has a wrong length, and whether there is such a leaf under it.
     function rootOf(Leaf calldata leaf, LeafProof calldata proof) internal pure returns (bytes32 root, bool exists) {
+        bytes32 bindings;
+        (bindings, exists) = bindingsRootOf(leaf, proof);
+        if (bindings == 0) return (0, exists);
+        root = leaf.state ? Merkle.outputsRoot(proof.other, bindings) : Merkle.outputsRoot(bindings, proof.other);
+    }
+
+    /// @notice The bindings root that a proof leads to, zero if its leaf has a wrong length, and whether there is such a leaf.
+    function bindingsRootOf(Leaf calldata leaf, LeafProof calldata proof)
+        internal
+        pure
+        returns (bytes32 bindings, bool exists)
+    {
         bytes32 tree = proof.tree;
         if (leaf.tensor < proof.count) {
             exists = leaf.index < leavesOf(proof.dtype, proof.elements);
@@ -74,8 +87,7 @@ library Demands {
             bytes memory name = abi.encodePacked(uint8(proof.name.length), proof.name);
             tree = Merkle.climb(Merkle.bindingHash(name, tensor), leaf.tensor, proof.binding);
         }
-        bytes32 bindings = Merkle.bindingsRootOf(proof.count, tree);
-        root = leaf.state ? Merkle.outputsRoot(proof.other, bindings) : Merkle.outputsRoot(bindings, proof.other);
+        bindings = Merkle.bindingsRootOf(proof.count, tree);
     }
 
     /// @notice How many leaves a tensor has; none if there is no such type.

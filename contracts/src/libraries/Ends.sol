@@ -4,7 +4,8 @@ pragma solidity ^0.8.30;
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
 import {IServiceManager} from "../interfaces/IServiceManager.sol";
-import {Account, Cause, ITaskMarket, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
+import {Account, IMarket} from "../interfaces/IMarket.sol";
+import {Cause, ITaskMarket, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Bits} from "./Bits.sol";
 import {Convictions} from "./Convictions.sol";
@@ -43,7 +44,7 @@ library Ends {
             uint256 games = game.openGames(l.uuid);
             if (games == 0) return _finish(ledger, l, b, serviceManager);
             if (many) return;
-            revert ITaskMarket.GamesOpen(l.uuid, games);
+            revert IMarket.GamesOpen(l.uuid, games);
         }
         bool seeded = state == State.Committed && Lives.mixOf(ledger, l) != 0;
         // INVARIANT 23: drawn and not revealed is a conviction; undrawn and not revealed is not.

@@ -3,7 +3,8 @@ pragma solidity ^0.8.30;
 
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {IServiceManager, Membership} from "../interfaces/IServiceManager.sol";
-import {Account, Admission, ITaskMarket, Opening, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
+import {Account, IMarket} from "../interfaces/IMarket.sol";
+import {Admission, ITaskMarket, Opening, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Answers} from "./Answers.sol";
 import {Draw, Ledger, Life, Lives, Progress} from "./Lives.sol";
@@ -31,10 +32,10 @@ library Executions {
         returns (Acceptor memory)
     {
         Membership memory membership = serviceManager.membershipOf(operator);
-        if (msg.sender != membership.signer) revert ITaskMarket.NotTheSigner(msg.sender, membership.signer);
-        if (!membership.isMember) revert ITaskMarket.NotAMember(operator);
+        if (msg.sender != membership.signer) revert IMarket.NotTheSigner(msg.sender, membership.signer);
+        if (!membership.isMember) revert IMarket.NotAMember(operator);
         uint256 others = membership.otherSeats;
-        if (others < p.otherSeats) revert ITaskMarket.NotEnoughSeats(others, p.otherSeats);
+        if (others < p.otherSeats) revert IMarket.NotEnoughSeats(others, p.otherSeats);
         return Acceptor(serviceManager, operator, membership.collateralCap, membership.stakeDelay);
     }
 
@@ -57,7 +58,7 @@ library Executions {
         if (order.operators != 0) Views.checkAdmission(order.operators, by.operator, admission);
         // INVARIANT 38: what the task could still do to the stake ends before the stake can leave.
         uint256 lifetime = Terms.lifetime(p, order.exec);
-        if (lifetime > by.delay) revert ITaskMarket.OutlivesStake(lifetime, by.delay);
+        if (lifetime > by.delay) revert IMarket.OutlivesStake(lifetime, by.delay);
         // INVARIANT 39: the price depends on the order and this block only, and the order is the task's name.
         uint256 price = Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, block.number);
         uint256 collateral = Terms.collateral(p, price, order.verifiers, order.checkFee);

@@ -2,7 +2,8 @@
 pragma solidity ^0.8.30;
 
 import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
-import {Account, Cause, Challenge, ITaskMarket, Order, Parameters, Stage, State} from "../interfaces/ITaskMarket.sol";
+import {Account, IMarket} from "../interfaces/IMarket.sol";
+import {Cause, Challenge, ITaskMarket, Order, Parameters, Stage, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Convictions} from "./Convictions.sol";
 import {Limits} from "./Limits.sol";
@@ -60,7 +61,7 @@ library Games {
         // INVARIANT 2: the first conviction ends the task; what other games decide after it changes nothing.
         if (l.progress.state != State.Revealed) return;
         Challenge memory c = ledger.challenges[l.uuid][gameId];
-        if (c.challenger == address(0) || c.ended) revert ITaskMarket.UnknownChallenge(l.uuid, gameId);
+        if (c.challenger == address(0) || c.ended) revert IMarket.UnknownChallenge(l.uuid, gameId);
 
         ledger.challenges[l.uuid][gameId].ended = true;
         emit ITaskMarket.GameEnded(l.uuid, gameId, c.challenger, executorLost);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {IMarket} from "../interfaces/IMarket.sol";
 import {ITaskMarket, Order, Parameters} from "../interfaces/ITaskMarket.sol";
 import {Terms} from "./Terms.sol";
 
@@ -39,21 +40,21 @@ library Limits {
         }
         if (p.stakeMargin < Terms.WAD) revert ITaskMarket.StakeMarginBelowOne(p.stakeMargin);
         uint256 lifetime = Terms.lifetime(p, p.maxExec);
-        if (lifetime > delay) revert ITaskMarket.OutlivesStake(lifetime, delay);
+        if (lifetime > delay) revert IMarket.OutlivesStake(lifetime, delay);
     }
 
     /// @notice Reverts unless the market takes the order.
     function check(Parameters memory p, Order calldata order) internal view {
-        if (order.exec == 0 || order.exec > p.maxExec) revert ITaskMarket.WrongExec(order.exec, p.maxExec);
+        if (order.exec == 0 || order.exec > p.maxExec) revert IMarket.WrongExec(order.exec, p.maxExec);
         if (order.repeat == 0) revert ITaskMarket.ZeroRepeat();
         if (order.minPrice > order.maxPrice || order.maxPrice > AMOUNT) {
             revert ITaskMarket.WrongPrices(order.minPrice, order.maxPrice, AMOUNT);
         }
         if (order.checkRate < p.checkFloor || order.checkRate > Terms.WAD) {
-            revert ITaskMarket.WrongCheckRate(order.checkRate, p.checkFloor, Terms.WAD);
+            revert IMarket.WrongCheckRate(order.checkRate, p.checkFloor, Terms.WAD);
         }
         if (order.verifiers == 0 || order.verifiers > VERIFIERS) {
-            revert ITaskMarket.WrongVerifiers(order.verifiers, VERIFIERS);
+            revert IMarket.WrongVerifiers(order.verifiers, VERIFIERS);
         }
         uint256 fee = Terms.checkFeeBound(p, order.maxPrice);
         if (order.checkFee < fee || order.checkFee > AMOUNT) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {Account, IMarket} from "../interfaces/IMarket.sol";
 import {
-    Account,
     Answer,
     Cause,
     Challenge,
@@ -146,7 +146,7 @@ library Lives {
     /// @notice Whether the task is checked. Reverts while the seed is not known.
     function isDrawn(Ledger storage ledger, Life memory l, uint256 rate) internal view returns (bool) {
         bytes32 mix = mixOf(ledger, l);
-        if (mix == 0) revert ITaskMarket.NoSeed(seedBlock(l));
+        if (mix == 0) revert IMarket.NoSeed(seedBlock(l));
         // INVARIANT 19: the seed, the task, and the seats at the commit decide, and nothing else.
         return Terms.isDrawn(mix, l.uuid, rate);
     }
@@ -200,17 +200,17 @@ library Lives {
     }
 
     function checkUntil(uint256 last) internal view {
-        if (block.number > last) revert ITaskMarket.TooLate(block.number, last);
+        if (block.number > last) revert IMarket.TooLate(block.number, last);
     }
 
     function checkAfter(uint256 last) internal view {
-        if (block.number <= last) revert ITaskMarket.TooEarly(block.number, last);
+        if (block.number <= last) revert IMarket.TooEarly(block.number, last);
     }
 
     function checkOpening(Life memory l, address operator, Opening calldata o, bytes32 commitment) internal view {
-        if (o.task != l.uuid) revert ITaskMarket.WrongTask(l.uuid, o.task);
+        if (o.task != l.uuid) revert IMarket.WrongTask(l.uuid, o.task);
         bytes32 opened =
             keccak256(abi.encode(block.chainid, address(this), o.task, operator, o.slot, o.outputsRoot, o.salt));
-        if (opened != commitment) revert ITaskMarket.WrongOpening(o.task, commitment, opened);
+        if (opened != commitment) revert IMarket.WrongOpening(o.task, commitment, opened);
     }
 }

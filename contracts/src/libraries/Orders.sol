@@ -3,7 +3,8 @@ pragma solidity ^0.8.30;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
-import {Account, ITaskMarket, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
+import {Account} from "../interfaces/IMarket.sol";
+import {ITaskMarket, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Limits} from "./Limits.sol";
 import {Ledger, Progress} from "./Lives.sol";
@@ -12,6 +13,27 @@ import {Terms} from "./Terms.sol";
 /// @title What a client sends before anybody accepts
 library Orders {
     using Accounts for mapping(address => Account);
+
+    bytes32 private constant TYPEHASH = keccak256(
+        "Order(address client,uint256 nonce,uint16 semantics,bytes32 program,bytes32 inputs,bytes32 weights,"
+        "bytes32 states,bytes32 variables,uint32 repeat,uint256 minPrice,uint256 maxPrice,uint64 rampStart,"
+        "uint64 rampLength,uint256 checkFee,uint64 checkRate,uint8 verifiers,uint256 valueAtRisk,uint32 exec,"
+        "uint64 acceptBy,bytes32 operators)"
+    );
+    uint256 private constant SIZE = 20 * 32;
+
+    /// @notice The order's struct hash in the sense of EIP-712.
+    function hash(Order calldata order) internal pure returns (bytes32 structHash) {
+        bytes32 typehash = TYPEHASH;
+        // SAFETY: scratches beyond the free memory pointer only. Words that are no valid fields hash to a name that
+        // nobody can post: `post` decodes the whole order.
+        assembly ("memory-safe") {
+            let preimage := mload(0x40)
+            mstore(preimage, typehash)
+            calldatacopy(add(preimage, 0x20), order, SIZE)
+            structHash := keccak256(preimage, add(SIZE, 0x20))
+        }
+    }
 
     /// @notice See `ITaskMarket.post`. `many`: what is posted already is left alone.
     function post(

@@ -48,18 +48,23 @@ library Slashable {
         view
         returns (uint256 least, uint256 rounding)
     {
-        // The core's view answers for who has left too, however soon that ends.
-        if (!core.allocationManager.isMemberOfOperatorSet(operator, core.operatorSet)) return (0, ROUNDING);
-        least = core.allocationManager
-            .getMinimumSlashableStake(
-                core.operatorSet, one(operator), one(address(core.strategy)), end.toUint32()
-            )[0][0];
+        least = leastUntil(core, operator, end);
         if (least == 0) return (0, ROUNDING);
         uint256 unit = Math.ceilDiv(
             core.delegationManager.operatorShares(operator, core.strategy),
             core.allocationManager.getMaxMagnitude(operator, address(core.strategy))
         );
         rounding = Math.max(ROUNDING, 2 * unit + 4);
+    }
+
+    /// @notice As `until`, without the rounding of a lock.
+    function leastUntil(Core memory core, address operator, uint256 end) internal view returns (uint256) {
+        // The core's view answers for who has left too, however soon that ends.
+        if (!core.allocationManager.isMemberOfOperatorSet(operator, core.operatorSet)) return 0;
+        return core.allocationManager
+            .getMinimumSlashableStake(
+                core.operatorSet, one(operator), one(address(core.strategy)), end.toUint32()
+            )[0][0];
     }
 
     /// @notice Whether the core slashes nobody now.

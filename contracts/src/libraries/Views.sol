@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {IMarket} from "../interfaces/IMarket.sol";
 import {Admission, ITaskMarket, Parameters} from "../interfaces/ITaskMarket.sol";
 import {Ledger, Life, Lives} from "./Lives.sol";
 import {Merkle} from "./Merkle.sol";
@@ -48,7 +49,7 @@ library Views {
     {
         Life memory l = Lives.load(ledger, p, uuid);
         bytes32 mix = Lives.mixOf(ledger, l);
-        if (mix == 0 || !l.isCommitted()) revert ITaskMarket.NoSeed(l.seedBlock());
+        if (mix == 0 || !l.isCommitted()) revert IMarket.NoSeed(l.seedBlock());
         return Terms.seatOf(mix, l.uuid, index, l.draw.seats);
     }
 }

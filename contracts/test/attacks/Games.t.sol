@@ -2,7 +2,8 @@
 pragma solidity 0.8.30;
 
 import {IDisputeGame, Position} from "../../src/interfaces/IDisputeGame.sol";
-import {Cause, Conviction, ITaskMarket, Leaf, Order, State} from "../../src/interfaces/ITaskMarket.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
+import {Cause, Conviction, Leaf, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Moves} from "../../src/libraries/Moves.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {GameFixture} from "../GameFixture.sol";
@@ -147,7 +148,7 @@ contract GameAttacksTest is GameFixture {
         uint256 share = Terms.bondShare(p, order.minPrice);
         assertEq(_balance(anybody), FUNDS - bond, "the friend's bond");
         assertEq(_balance(market.BURN()), bond - share, "the burned part");
-        vm.expectPartialRevert(ITaskMarket.TooEarly.selector);
+        vm.expectPartialRevert(IMarket.TooEarly.selector);
         market.close(order);
 
         (uint256 second, Position memory good) = _challenge(order, rival);

@@ -2,6 +2,7 @@
 pragma solidity 0.8.30;
 
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket, Opening, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -20,7 +21,7 @@ contract MarketAttacksTest is MarketFixture {
         market.answer(verifier, order, lazy, copied);
         _passAnswers(task);
         _reveal(order);
-        vm.expectPartialRevert(ITaskMarket.WrongOpening.selector);
+        vm.expectPartialRevert(IMarket.WrongOpening.selector);
         market.reveal(order, Opening(task, lazy + 1, ROOT, SALT));
         _reveal(order, honest + 1, ROOT);
         _end(order);
@@ -39,7 +40,7 @@ contract MarketAttacksTest is MarketFixture {
         market.answer(verifier, order, index, copied);
         _passAnswers(task);
         _reveal(order);
-        vm.expectPartialRevert(ITaskMarket.WrongOpening.selector);
+        vm.expectPartialRevert(IMarket.WrongOpening.selector);
         market.reveal(order, Opening(task, index + 1, ROOT, SALT));
     }
 
@@ -313,7 +314,7 @@ contract MarketAttacksTest is MarketFixture {
         _answer(order, rival, ROOT);
         uint256 last = _checkBy(task);
         vm.roll(last);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, last, last));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, last, last));
         market.reveal(order, Opening(task, 0, ROOT, SALT));
         _answer(order, verifier, WRONG); // a guess: who says anything says it before
         _reveal(order);

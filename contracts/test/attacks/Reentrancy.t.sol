@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
 import {Admission, ITaskMarket, Leaf, LeafProof, Opening, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
@@ -225,9 +226,9 @@ contract ReentrancyAttacks is MarketFixture {
         Opening[] memory openings = new Opening[](1);
         openings[0] = opening;
         messages = new bytes[](27);
-        messages[0] = abi.encodeCall(ITaskMarket.deposit, (anybody, 1));
-        messages[1] = abi.encodeCall(ITaskMarket.withdraw, (anybody, 1));
-        messages[2] = abi.encodeCall(ITaskMarket.burn, ());
+        messages[0] = abi.encodeCall(IMarket.deposit, (anybody, 1));
+        messages[1] = abi.encodeCall(IMarket.withdraw, (anybody, 1));
+        messages[2] = abi.encodeCall(IMarket.burn, ());
         messages[3] = abi.encodeCall(ITaskMarket.post, (order, ""));
         messages[4] = abi.encodeCall(ITaskMarket.postMany, (orders, new bytes[](1)));
         messages[5] = abi.encodeCall(ITaskMarket.cancel, (order));

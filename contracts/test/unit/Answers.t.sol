@@ -2,6 +2,7 @@
 pragma solidity 0.8.30;
 
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {Answer, ITaskMarket, Opening, Order, Stage, State, Task} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -39,9 +40,7 @@ contract AnswersTest is MarketFixture {
         vm.roll(_checkBy(task));
         _answer(order, rival, ROOT);
         vm.roll(block.number + 1);
-        _assertRefused(
-            verifier, abi.encodeWithSelector(ITaskMarket.TooLate.selector, _checkBy(task) + 1, _checkBy(task))
-        );
+        _assertRefused(verifier, abi.encodeWithSelector(IMarket.TooLate.selector, _checkBy(task) + 1, _checkBy(task)));
     }
 
     function test_RevertWhen_TheTaskIsNotDrawn() public {
@@ -55,7 +54,7 @@ contract AnswersTest is MarketFixture {
         task = _post(order);
         _accept(order);
         _commit(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NoSeed.selector, market.seedBlockOf(task)));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NoSeed.selector, market.seedBlockOf(task)));
         vm.prank(rivalSigner);
         market.answer(rival, order, 0, SALT);
     }
@@ -64,7 +63,7 @@ contract AnswersTest is MarketFixture {
     function test_RevertWhen_TheExecutorAnswersItsOwnTask() public {
         uint256 index = _indexOf(task, operator);
         uint256 seat = market.seatOf(task, index);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotYourSeat.selector, operator, seat));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotYourSeat.selector, operator, seat));
         vm.prank(signer);
         market.answer(operator, order, index, SALT);
     }
@@ -75,7 +74,7 @@ contract AnswersTest is MarketFixture {
         for (uint256 i; i < 16; ++i) {
             (address holder,) = manager.seatAt(market.seatOf(task, i));
             if (holder != rival) continue;
-            vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadyAnswered.selector, task, rival));
+            vm.expectRevert(abi.encodeWithSelector(IMarket.AlreadyAnswered.selector, task, rival));
             vm.prank(rivalSigner);
             market.answer(rival, order, i, SALT);
         }
@@ -85,7 +84,7 @@ contract AnswersTest is MarketFixture {
     function test_RevertWhen_TheSeatIsAnothers() public {
         uint256 index = _indexOf(task, verifier);
         uint256 seat = market.seatOf(task, index);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotYourSeat.selector, rival, seat));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotYourSeat.selector, rival, seat));
         vm.prank(rivalSigner);
         market.answer(rival, order, index, SALT);
     }
@@ -97,19 +96,19 @@ contract AnswersTest is MarketFixture {
         vm.stopPrank();
         uint256 index = _indexOf(task, rival);
         uint256 seat = market.seatOf(task, index);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotYourSeat.selector, rival, seat));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotYourSeat.selector, rival, seat));
         vm.prank(rivalSigner);
         market.answer(rival, order, index, SALT);
     }
 
     function test_RevertWhen_TheIndexIsBeyondTheDraws() public {
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownSlot.selector, task, 17));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.UnknownSlot.selector, task, 17));
         vm.prank(rivalSigner);
         market.answer(rival, order, 16, SALT);
     }
 
     function test_RevertWhen_AnotherThanTheSignerAnswers() public {
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheSigner.selector, rival, rivalSigner));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotTheSigner.selector, rival, rivalSigner));
         vm.prank(rival);
         market.answer(rival, order, 0, SALT);
     }
@@ -120,9 +119,7 @@ contract AnswersTest is MarketFixture {
         uint256 cap = tied + bond - 1;
         vm.prank(rival);
         manager.setSigner(rivalSigner, uint96(cap), CAP);
-        _assertRefused(
-            rival, abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, rival, tied, bond, cap)
-        );
+        _assertRefused(rival, abi.encodeWithSelector(IMarket.CollateralCapExceeded.selector, rival, tied, bond, cap));
     }
 
     /// @dev Invariant 41: stake that left, or is leaving, answers nothing, however many seats it still has.
@@ -140,7 +137,7 @@ contract AnswersTest is MarketFixture {
     /// @dev Invariant 22.
     function test_RevertWhen_ADrawnResultIsRevealedBeforeAllAnswersAreIn() public {
         vm.roll(_checkBy(task));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, block.number, block.number));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, block.number, block.number));
         market.reveal(order, Opening(task, 0, ROOT, SALT));
         vm.roll(block.number + 1);
         _reveal(order);
@@ -168,7 +165,7 @@ contract AnswersTest is MarketFixture {
         _answer(order, rival, ROOT);
         _answer(order, verifier, ROOT);
         vm.roll(market.deadlineOf(task));
-        vm.expectPartialRevert(ITaskMarket.TooEarly.selector);
+        vm.expectPartialRevert(IMarket.TooEarly.selector);
         market.close(order);
         _reveal(order);
     }
@@ -249,13 +246,13 @@ contract AnswersTest is MarketFixture {
         uint256 index = _answer(order, rival, ROOT);
         Opening memory opening = Opening(task, index + 1, ROOT, SALT);
         _passAnswers(task);
-        vm.expectPartialRevert(ITaskMarket.TooEarly.selector);
+        vm.expectPartialRevert(IMarket.TooEarly.selector);
         market.reveal(order, opening);
         _reveal(order);
         uint256 last = market.answersBy(task);
         assertEq(last, block.number + p.reveal, "answersBy");
         vm.roll(last + 1);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, last + 1, last));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, last + 1, last));
         market.reveal(order, opening);
         vm.roll(last);
         market.reveal(order, opening);
@@ -265,13 +262,13 @@ contract AnswersTest is MarketFixture {
         uint256 index = _answer(order, rival, ROOT);
         _passAnswers(task);
         _reveal(order);
-        vm.expectPartialRevert(ITaskMarket.WrongOpening.selector);
+        vm.expectPartialRevert(IMarket.WrongOpening.selector);
         market.reveal(order, Opening(task, index + 1, WRONG, SALT));
         _reveal(order, index + 1, ROOT);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadyOpened.selector, task, index + 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.AlreadyOpened.selector, task, index + 1));
         market.reveal(order, Opening(task, index + 1, ROOT, SALT));
         uint256 none = _indexOf(task, verifier) + 1;
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownSlot.selector, task, none));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.UnknownSlot.selector, task, none));
         market.reveal(order, Opening(task, none, ROOT, SALT));
     }
 
@@ -299,7 +296,7 @@ contract AnswersTest is MarketFixture {
         assertEq(_balance(anybody), reward / 2, "half to the caller");
         assertEq(_balance(market.BURN()), reward - reward / 2, "half is burned");
         assertGt(manager.lockedStake(operator), 0, "stake untouched");
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadyOpened.selector, task, 0));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.AlreadyOpened.selector, task, 0));
         market.expose(order, Opening(task, 0, ROOT, SALT));
         _passAnswers(task);
         _reveal(order);
@@ -314,25 +311,25 @@ contract AnswersTest is MarketFixture {
         assertEq(_held(rival), 0, "bond");
         assertEq(_balance(anybody), bond / 2, "half to the caller");
         assertEq(_balance(market.BURN()), bond - bond / 2, "half is burned");
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadyOpened.selector, task, index + 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.AlreadyOpened.selector, task, index + 1));
         market.expose(order, Opening(task, index + 1, ROOT, SALT));
         _passAnswers(task);
         _reveal(order);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadyOpened.selector, task, index + 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.AlreadyOpened.selector, task, index + 1));
         market.reveal(order, Opening(task, index + 1, ROOT, SALT));
         _end(order);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NothingToSettle.selector, task, index + 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NothingToSettle.selector, task, index + 1));
         market.settle(order, index);
     }
 
     function test_RevertWhen_ExposedOnceTheRevealIsOpen() public {
         uint256 last = _checkBy(task);
         _passAnswers(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, last + 1, last));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, last + 1, last));
         market.expose(order, Opening(task, 0, ROOT, SALT));
         vm.roll(order.acceptBy);
         (order, task) = _commitAndSeedAnother(false);
-        vm.expectPartialRevert(ITaskMarket.TooLate.selector);
+        vm.expectPartialRevert(IMarket.TooLate.selector);
         market.expose(order, Opening(task, 0, ROOT, SALT));
     }
 
@@ -354,16 +351,16 @@ contract AnswersTest is MarketFixture {
         _commit(task);
         uint256 last = market.seedBlockOf(task) + p.record;
         vm.roll(last + 1);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, last + 1, last));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, last + 1, last));
         market.expose(order, Opening(task, 0, ROOT, SALT));
         vm.roll(last);
         _expose(0, ROOT);
     }
 
     function test_RevertWhen_ExposedWithAnotherOpening() public {
-        vm.expectPartialRevert(ITaskMarket.WrongOpening.selector);
+        vm.expectPartialRevert(IMarket.WrongOpening.selector);
         market.expose(order, Opening(task, 0, WRONG, SALT));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownSlot.selector, task, 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.UnknownSlot.selector, task, 1));
         market.expose(order, Opening(task, 1, ROOT, SALT));
     }
 
@@ -388,7 +385,7 @@ contract AnswersTest is MarketFixture {
         uint256 paid = _balance(rival) + _balance(verifier);
         assertEq(paid, 20 ether + order.checkFee, "one fee");
         assertEq(_balance(first < second ? rival : verifier), 10 ether + order.checkFee, "to the lowest index");
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NothingToSettle.selector, task, lowest + 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NothingToSettle.selector, task, lowest + 1));
         market.settle(order, lowest);
     }
 
@@ -412,7 +409,7 @@ contract AnswersTest is MarketFixture {
         _reveal(order);
         _end(order);
         uint256 index = _indexOf(task, rival);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NothingToSettle.selector, task, index + 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NothingToSettle.selector, task, index + 1));
         market.settle(order, index);
         assertEq(_balance(rival), 10 ether, "rival");
         assertEq(_balance(verifier), 10 ether, "verifier");
@@ -430,7 +427,7 @@ contract AnswersTest is MarketFixture {
 
     function _assertTooEarly() private {
         uint256 last = _checkBy(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, block.number, last));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, block.number, last));
         market.reveal(order, Opening(task, 0, ROOT, SALT));
     }
 

@@ -2,6 +2,7 @@
 pragma solidity 0.8.30;
 
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {Cause, Conviction, ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -47,7 +48,7 @@ contract ChallengesTest is MarketFixture {
         (uint256 tied, uint256 cap) = (_tied(verifier), _tied(verifier) + bond - 1);
         vm.prank(verifier);
         manager.setSigner(verifierSigner, uint96(cap), CAP);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, verifier, tied, bond, cap));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.CollateralCapExceeded.selector, verifier, tied, bond, cap));
         vm.prank(verifierSigner);
         market.challenge(verifier, order);
         vm.prank(verifier);
@@ -56,7 +57,7 @@ contract ChallengesTest is MarketFixture {
     }
 
     function test_RevertWhen_SomebodyElseChallengesInItsName() public {
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheSigner.selector, anybody, verifierSigner));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotTheSigner.selector, anybody, verifierSigner));
         vm.prank(anybody);
         market.challenge(verifier, order);
     }
@@ -64,7 +65,7 @@ contract ChallengesTest is MarketFixture {
     function test_RevertWhen_ChallengedTooLateOrTooEarly() public {
         uint256 challengeBy = market.deadlineOf(task);
         vm.roll(challengeBy + 1);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, challengeBy + 1, challengeBy));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, challengeBy + 1, challengeBy));
         vm.prank(rival);
         market.challenge(rival, order);
         vm.roll(challengeBy);
@@ -81,10 +82,10 @@ contract ChallengesTest is MarketFixture {
 
     function test_RevertWhen_AnotherThanTheGameEndsAGame() public {
         _challenge(order, rival);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheGame.selector, anybody));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotTheGame.selector, anybody));
         vm.prank(anybody);
         market.onGameEnded(task, 1, rival, true, false);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownChallenge.selector, task, 2));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.UnknownChallenge.selector, task, 2));
         vm.prank(address(game));
         market.onGameEnded(task, 2, rival, true, false);
     }
@@ -146,9 +147,9 @@ contract ChallengesTest is MarketFixture {
         vm.prank(anybody);
         market.refund(order, idle);
         assertEq(_balance(verifier), 10 ether, "bond back");
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownChallenge.selector, task, idle));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.UnknownChallenge.selector, task, idle));
         market.refund(order, idle);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownChallenge.selector, task, gameId));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.UnknownChallenge.selector, task, gameId));
         market.refund(order, gameId);
     }
 

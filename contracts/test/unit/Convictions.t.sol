@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {Cause, ITaskMarket, Opening, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -53,7 +54,7 @@ contract ConvictionsTest is MarketFixture {
         _assertState(task, State.Convicted);
         _reveal(order, second + 1, WRONG);
         assertEq(game.openGames(task), 0, "nothing to dispute");
-        vm.expectPartialRevert(ITaskMarket.TooEarly.selector);
+        vm.expectPartialRevert(IMarket.TooEarly.selector);
         market.settle(order, first);
         _passReveals();
         uint256 burned = _balance(market.BURN());
@@ -73,7 +74,7 @@ contract ConvictionsTest is MarketFixture {
         _silent();
         _reveal(order, first + 1, ROOT);
         _passReveals();
-        vm.expectPartialRevert(ITaskMarket.TooLate.selector);
+        vm.expectPartialRevert(IMarket.TooLate.selector);
         market.reveal(order, Opening(task, second + 1, ROOT, SALT));
         market.settle(order, second);
         market.settle(order, first);
@@ -150,7 +151,7 @@ contract ConvictionsTest is MarketFixture {
         assertEq(manager.lockedStake(operator), 0, "the lock is over");
         bool slashed = market.convictionOf(task).slashed;
         assertTrue(slashed, "slashed");
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadySlashed.selector, task));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.AlreadySlashed.selector, task));
         market.slash(order);
     }
 
@@ -182,7 +183,7 @@ contract ConvictionsTest is MarketFixture {
         vm.prank(address(game));
         market.onGameEnded(task, gameId, rival, true, false);
         uint256 last = market.answersBy(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, block.number, last));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, block.number, last));
         market.slash(order);
     }
 
@@ -213,7 +214,7 @@ contract ConvictionsTest is MarketFixture {
         market.slash(order);
         assertEq(_balance(market.BURN()), collateral, "all of the collateral");
         assertEq(_balance(anybody), 0, "nothing to be had");
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadySlashed.selector, task));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.AlreadySlashed.selector, task));
         market.slash(order);
         manager.unlock(task, operator);
         assertEq(manager.lockedStake(operator), 0, "anybody frees the stake");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {Cause, ITaskMarket, Leaf, LeafProof, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {DTypes} from "../../src/libraries/DTypes.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
@@ -56,7 +57,7 @@ contract DemandsTest is MarketFixture {
         vm.roll(block.number + order.exec + p.challenge + 1);
         uint256 by = market.deadlineOf(task);
         assertGt(by, block.number, "the demand outlives the challenges");
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, block.number, by));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, block.number, by));
         market.close(order);
     }
 
@@ -65,7 +66,7 @@ contract DemandsTest is MarketFixture {
         Leaf[] memory leaves = _demandBoth();
         _pass(task);
         LeafProof[] memory proofs = _proofs();
-        vm.expectPartialRevert(ITaskMarket.TooLate.selector);
+        vm.expectPartialRevert(IMarket.TooLate.selector);
         market.show(order, leaves, proofs);
         vm.expectEmit(address(market));
         emit ITaskMarket.Convicted(task, Cause.Demand, address(0), _escrow(order) + 2 * p.gChunk);
@@ -118,9 +119,9 @@ contract DemandsTest is MarketFixture {
         proofs = _proofs();
         proofs[0].dtype = 200;
         _assertWrong(leaves, proofs, 0);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 2, 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.LengthMismatch.selector, 2, 1));
         market.show(order, leaves, new LeafProof[](1));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotDemanded.selector, task));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotDemanded.selector, task));
         market.show(order, new Leaf[](2), proofs);
     }
 
@@ -135,17 +136,17 @@ contract DemandsTest is MarketFixture {
     }
 
     function test_RevertWhen_DemandedTwiceTooLateByAnotherOrTooMuch() public {
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheClient.selector, anybody, client));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotTheClient.selector, anybody, client));
         vm.prank(anybody);
         market.demand(order, new Leaf[](1));
         vm.startPrank(client);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongLeaves.selector, 0, 32));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.WrongLeaves.selector, 0, 32));
         market.demand(order, new Leaf[](0));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongLeaves.selector, 33, 32));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.WrongLeaves.selector, 33, 32));
         market.demand(order, new Leaf[](33));
         uint256 challengeBy = market.deadlineOf(task);
         vm.roll(challengeBy + 1);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, challengeBy + 1, challengeBy));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, challengeBy + 1, challengeBy));
         market.demand(order, new Leaf[](1));
         vm.roll(challengeBy);
         vm.stopPrank();
@@ -157,12 +158,12 @@ contract DemandsTest is MarketFixture {
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadyDemanded.selector, task));
         vm.prank(client);
         market.demand(order, leaves);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotDemanded.selector, task));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotDemanded.selector, task));
         market.show(order, leaves, new LeafProof[](2));
     }
 
     function _assertWrong(Leaf[] memory leaves, LeafProof[] memory proofs, uint256 number) private {
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongLeaf.selector, number));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.WrongLeaf.selector, number));
         market.show(order, leaves, proofs);
     }
 

@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -44,7 +45,7 @@ contract EndsTest is MarketFixture {
         _finish();
         uint256 challengeBy = market.deadlineOf(task);
         vm.roll(challengeBy);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, challengeBy, challengeBy));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, challengeBy, challengeBy));
         market.close(order);
     }
 
@@ -60,14 +61,14 @@ contract EndsTest is MarketFixture {
         (uint256 first, Position memory one) = _challenge(order, rival);
         (uint256 second, Position memory two) = _challenge(order, verifier);
         _pass(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.GamesOpen.selector, task, 2));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.GamesOpen.selector, task, 2));
         market.close(order);
 
         one = _publish(first, one, order);
         two = _publish(second, two, order);
         vm.roll(one.since + one.challengerLeft);
         game.timeout(first, one);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.GamesOpen.selector, task, 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.GamesOpen.selector, task, 1));
         market.close(order);
         game.timeout(second, two);
         market.close(order);
@@ -136,7 +137,7 @@ contract EndsTest is MarketFixture {
         _end(order);
         uint256 penalty = Terms.penalty(p, price);
         vm.expectEmit(address(market));
-        emit ITaskMarket.Withdrawn(market.BURN(), market.BURN(), penalty);
+        emit IMarket.Withdrawn(market.BURN(), market.BURN(), penalty);
         vm.prank(anybody);
         market.burn();
         assertEq(token.balanceOf(market.BURN()), penalty, "burned");
@@ -153,7 +154,7 @@ contract EndsTest is MarketFixture {
         uint256 last = market.deadlineOf(task);
         uint256 here = block.number;
         vm.roll(last);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, last, last));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, last, last));
         market.close(order);
         vm.roll(here);
     }

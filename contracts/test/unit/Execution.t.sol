@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {DeregisterParams} from "../../src/interfaces/IEigenLayer.sol";
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {Admission, ITaskMarket, Leaf, Opening, Order, State, Task} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
@@ -42,13 +43,13 @@ contract ExecutionTest is MarketFixture {
         Order memory order = _order();
         _post(order);
         vm.roll(order.acceptBy + 1);
-        _assertNotAccepted(order, abi.encodeWithSelector(ITaskMarket.TooLate.selector, block.number, order.acceptBy));
+        _assertNotAccepted(order, abi.encodeWithSelector(IMarket.TooLate.selector, block.number, order.acceptBy));
     }
 
     function test_RevertWhen_TheCallerIsNotTheSigner() public {
         Order memory order = _order();
         _post(order);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheSigner.selector, operator, signer));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotTheSigner.selector, operator, signer));
         vm.prank(operator);
         market.accept(operator, order, _nobodyElse());
     }
@@ -58,7 +59,7 @@ contract ExecutionTest is MarketFixture {
         _post(order);
         vm.prank(operator);
         core.allocationManager.deregisterFromOperatorSets(DeregisterParams(operator, address(manager), new uint32[](1)));
-        _assertNotAccepted(order, abi.encodeWithSelector(ITaskMarket.NotAMember.selector, operator));
+        _assertNotAccepted(order, abi.encodeWithSelector(IMarket.NotAMember.selector, operator));
     }
 
     function test_RevertWhen_AcceptedTwice() public {
@@ -84,8 +85,7 @@ contract ExecutionTest is MarketFixture {
         vm.prank(operator);
         market.withdraw(operator, 10 ether - collateral + 1);
         _assertNotAccepted(
-            order,
-            abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, operator, collateral - 1, collateral)
+            order, abi.encodeWithSelector(IMarket.InsufficientBalance.selector, operator, collateral - 1, collateral)
         );
     }
 
@@ -104,7 +104,7 @@ contract ExecutionTest is MarketFixture {
         _assertNotAccepted(
             second,
             abi.encodeWithSelector(
-                ITaskMarket.CollateralCapExceeded.selector, operator, tied + collateral, collateral, cap - 1
+                IMarket.CollateralCapExceeded.selector, operator, tied + collateral, collateral, cap - 1
             )
         );
         vm.prank(operator);
@@ -123,7 +123,7 @@ contract ExecutionTest is MarketFixture {
             abi.encodeWithSignature("DEALLOCATION_DELAY()"),
             abi.encode(uint32(lifetime - 1))
         );
-        _assertNotAccepted(order, abi.encodeWithSelector(ITaskMarket.OutlivesStake.selector, lifetime, lifetime - 1));
+        _assertNotAccepted(order, abi.encodeWithSelector(IMarket.OutlivesStake.selector, lifetime, lifetime - 1));
         vm.clearMockedCalls();
         _accept(order);
     }
@@ -308,7 +308,7 @@ contract ExecutionTest is MarketFixture {
         _accept(order);
         uint256 commitBy = market.deadlineOf(task);
         _pass(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, commitBy + 1, commitBy));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, commitBy + 1, commitBy));
         vm.prank(signer);
         market.commit(operator, task, bytes32(uint256(1)));
     }
@@ -341,7 +341,7 @@ contract ExecutionTest is MarketFixture {
         manager.setSigner(fresh, CAP, CAP);
         bytes32 commitment = _commitment(task, SALT);
 
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheSigner.selector, signer, fresh));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotTheSigner.selector, signer, fresh));
         vm.prank(signer);
         market.commit(operator, task, commitment);
 
@@ -355,7 +355,7 @@ contract ExecutionTest is MarketFixture {
         bytes32 task = _post(order);
         _accept(order);
         _commit(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NoSeed.selector, market.seedBlockOf(task)));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NoSeed.selector, market.seedBlockOf(task)));
         market.reveal(order, Opening(task, 0, ROOT, SALT));
         _seed(order, false);
         vm.expectEmit(address(market));
@@ -375,7 +375,7 @@ contract ExecutionTest is MarketFixture {
         uint256 revealBy = market.deadlineOf(task);
         assertEq(revealBy, market.seedBlockOf(task) + p.record + p.reveal, "revealBy");
         _pass(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, revealBy + 1, revealBy));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, revealBy + 1, revealBy));
         market.reveal(order, Opening(task, 0, ROOT, SALT));
     }
 
@@ -386,11 +386,9 @@ contract ExecutionTest is MarketFixture {
         _commit(task);
         _seed(order, false);
         bytes32 opened = _commitment(task, bytes32(0));
-        vm.expectRevert(
-            abi.encodeWithSelector(ITaskMarket.WrongOpening.selector, task, _commitment(task, SALT), opened)
-        );
+        vm.expectRevert(abi.encodeWithSelector(IMarket.WrongOpening.selector, task, _commitment(task, SALT), opened));
         market.reveal(order, Opening(task, 0, ROOT, 0));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongTask.selector, task, ROOT));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.WrongTask.selector, task, ROOT));
         market.reveal(order, Opening(ROOT, 0, ROOT, SALT));
     }
 
@@ -432,11 +430,11 @@ contract ExecutionTest is MarketFixture {
 
     function test_RevertWhen_ListsOfABatchDiffer() public {
         vm.startPrank(signer);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 1, 0));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.LengthMismatch.selector, 1, 0));
         market.acceptMany(operator, new Order[](1), new Admission[](0));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 1, 2));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.LengthMismatch.selector, 1, 2));
         market.commitMany(operator, new bytes32[](1), new bytes32[](2));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 2, 0));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.LengthMismatch.selector, 2, 0));
         market.revealMany(new Order[](2), new Opening[](0));
     }
 

@@ -4,6 +4,7 @@ pragma solidity 0.8.30;
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {TaskMarket} from "../../src/TaskMarket.sol";
 import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {TestToken} from "../core/TestToken.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -35,7 +36,7 @@ contract MoneyTest is MarketFixture {
         vm.startPrank(anybody);
         token.approve(address(market), 3 ether);
         vm.expectEmit(address(market));
-        emit ITaskMarket.Deposited(client, anybody, 3 ether);
+        emit IMarket.Deposited(client, anybody, 3 ether);
         market.deposit(client, 3 ether);
         assertEq(_balance(client), 13 ether, "balance");
         assertEq(token.balanceOf(anybody), 0, "tokens");
@@ -43,7 +44,7 @@ contract MoneyTest is MarketFixture {
 
     function test_Withdraw_PaysTheCallersBalanceOut() public {
         vm.expectEmit(address(market));
-        emit ITaskMarket.Withdrawn(client, anybody, 4 ether);
+        emit IMarket.Withdrawn(client, anybody, 4 ether);
         vm.prank(client);
         market.withdraw(anybody, 4 ether);
         assertEq(_balance(client), 6 ether, "balance");
@@ -51,7 +52,7 @@ contract MoneyTest is MarketFixture {
     }
 
     function test_RevertWhen_WithdrawingMoreThanTheBalance() public {
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, client, 10 ether, 11 ether));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.InsufficientBalance.selector, client, 10 ether, 11 ether));
         vm.prank(client);
         market.withdraw(client, 11 ether);
     }
@@ -61,14 +62,14 @@ contract MoneyTest is MarketFixture {
         _post(order);
         (, uint256 collateral) = _accept(order);
         vm.expectRevert(
-            abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, operator, 10 ether - collateral, 10 ether)
+            abi.encodeWithSelector(IMarket.InsufficientBalance.selector, operator, 10 ether - collateral, 10 ether)
         );
         vm.prank(operator);
         market.withdraw(operator, 10 ether);
     }
 
     function test_RevertWhen_DepositingForNobody() public {
-        vm.expectRevert(ITaskMarket.ZeroAddress.selector);
+        vm.expectRevert(IMarket.ZeroAddress.selector);
         market.deposit(address(0), 1);
     }
 
@@ -79,7 +80,7 @@ contract MoneyTest is MarketFixture {
         calling.approve(address(other), 2 ether);
         other.deposit(address(this), 2 ether);
 
-        calling.callAtTransfer(address(other), abi.encodeCall(ITaskMarket.burn, ()));
+        calling.callAtTransfer(address(other), abi.encodeCall(IMarket.burn, ()));
         other.withdraw(anybody, 1 ether);
         _assertStopped(calling);
         assertEq(calling.balanceOf(anybody), 1 ether, "tokens");

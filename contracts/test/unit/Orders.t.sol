@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {IERC1271} from "@openzeppelin/contracts/interfaces/IERC1271.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -45,7 +46,7 @@ contract OrdersTest is MarketFixture {
         token.approve(address(market), 1 ether);
 
         vm.expectEmit(address(market));
-        emit ITaskMarket.Deposited(order.client, order.client, 0.051 ether);
+        emit IMarket.Deposited(order.client, order.client, 0.051 ether);
         market.post(order, "");
 
         assertEq(token.balanceOf(order.client), 0.949 ether, "tokens");
@@ -109,9 +110,7 @@ contract OrdersTest is MarketFixture {
         vm.prank(client);
         token.approve(address(market), 100 ether);
         bytes memory signature = _sign(clientKey, market.taskOf(order));
-        vm.expectRevert(
-            abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, client, 10 ether, 22.001 ether)
-        );
+        vm.expectRevert(abi.encodeWithSelector(IMarket.InsufficientBalance.selector, client, 10 ether, 22.001 ether));
         vm.prank(anybody);
         market.post(order, signature);
     }
@@ -136,7 +135,7 @@ contract OrdersTest is MarketFixture {
     function test_RevertWhen_TheCheckRateIsBelowTheFloorOrAboveOne() public {
         Order memory order = _order();
         order.checkRate = p.checkFloor - 1;
-        bytes4 reason = ITaskMarket.WrongCheckRate.selector;
+        bytes4 reason = IMarket.WrongCheckRate.selector;
         _assertRefused(order, abi.encodeWithSelector(reason, p.checkFloor - 1, p.checkFloor, 1e18));
         order.checkRate = 1e18 + 1;
         _assertRefused(order, abi.encodeWithSelector(reason, 1e18 + 1, p.checkFloor, 1e18));
@@ -149,9 +148,9 @@ contract OrdersTest is MarketFixture {
     function test_RevertWhen_ThereAreNoVerifiersOrMoreThanFour() public {
         Order memory order = _order();
         order.verifiers = 0;
-        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongVerifiers.selector, 0, 4));
+        _assertRefused(order, abi.encodeWithSelector(IMarket.WrongVerifiers.selector, 0, 4));
         order.verifiers = 5;
-        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongVerifiers.selector, 5, 4));
+        _assertRefused(order, abi.encodeWithSelector(IMarket.WrongVerifiers.selector, 5, 4));
         order.verifiers = 4;
         _assertState(_post(order), State.Open);
     }
@@ -178,9 +177,9 @@ contract OrdersTest is MarketFixture {
     function test_RevertWhen_ExecIsZeroOrTooLong() public {
         Order memory order = _order();
         order.exec = 0;
-        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongExec.selector, 0, p.maxExec));
+        _assertRefused(order, abi.encodeWithSelector(IMarket.WrongExec.selector, 0, p.maxExec));
         order.exec = p.maxExec + 1;
-        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongExec.selector, p.maxExec + 1, p.maxExec));
+        _assertRefused(order, abi.encodeWithSelector(IMarket.WrongExec.selector, p.maxExec + 1, p.maxExec));
     }
 
     function test_RevertWhen_NothingIsToBeExecuted() public {
@@ -241,7 +240,7 @@ contract OrdersTest is MarketFixture {
     }
 
     function test_RevertWhen_ABatchHasMoreOrdersThanSignatures() public {
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 2, 1));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.LengthMismatch.selector, 2, 1));
         market.postMany(new Order[](2), new bytes[](1));
     }
 
@@ -260,7 +259,7 @@ contract OrdersTest is MarketFixture {
     function test_RevertWhen_AnotherCancels() public {
         Order memory order = _order();
         _post(order);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheClient.selector, anybody, client));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NotTheClient.selector, anybody, client));
         vm.prank(anybody);
         market.cancel(order);
     }
@@ -280,7 +279,7 @@ contract OrdersTest is MarketFixture {
         bytes32 task = _post(order);
 
         vm.roll(order.acceptBy);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, block.number, order.acceptBy));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, block.number, order.acceptBy));
         market.expire(order);
 
         vm.roll(order.acceptBy + 1);

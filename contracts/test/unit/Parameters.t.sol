@@ -2,6 +2,7 @@
 pragma solidity 0.8.30;
 
 import {TaskMarket} from "../../src/TaskMarket.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket, Parameters} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -31,7 +32,7 @@ contract ParametersTest is MarketFixture {
     function test_RevertWhen_TheCoresDelaysAreTooShort() public {
         p = _testnet();
         _delays(25);
-        _assertRefused(abi.encodeWithSelector(ITaskMarket.OutlivesStake.selector, 49, 25));
+        _assertRefused(abi.encodeWithSelector(IMarket.OutlivesStake.selector, 49, 25));
         _delays(50);
         _deploy();
     }
@@ -40,7 +41,7 @@ contract ParametersTest is MarketFixture {
         vm.mockCall(
             address(core.delegationManager), abi.encodeWithSignature("minWithdrawalDelayBlocks()"), abi.encode(522)
         );
-        _assertRefused(abi.encodeWithSelector(ITaskMarket.OutlivesStake.selector, 523, 522));
+        _assertRefused(abi.encodeWithSelector(IMarket.OutlivesStake.selector, 523, 522));
     }
 
     function test_RevertWhen_NothingCanBeExecuted() public {
@@ -106,13 +107,13 @@ contract ParametersTest is MarketFixture {
     }
 
     function test_RevertWhen_AnotherContractBelongsToAnotherMarket() public {
-        address[3] memory others = [address(manager), address(game), address(bounty)];
+        address[3] memory others = [address(game), address(manager), address(bounty)];
         for (uint256 i; i < 3; ++i) {
             address next = vm.computeCreateAddress(address(this), vm.getNonce(address(this)));
             for (uint256 j; j < i; ++j) {
                 _point(others[j], next);
             }
-            vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotConnected.selector, others[i]));
+            vm.expectRevert(abi.encodeWithSelector(IMarket.NotConnected.selector, others[i]));
             new TaskMarket(manager, game, p);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket, Opening, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -58,7 +59,7 @@ contract ReorgTest is MarketFixture {
         market.commit(rival, task, _commitment(task, SALT));
         vm.stopPrank();
         _seed(order, false);
-        vm.expectPartialRevert(ITaskMarket.WrongOpening.selector);
+        vm.expectPartialRevert(IMarket.WrongOpening.selector);
         market.reveal(order, Opening(task, 0, ROOT, SALT));
     }
 

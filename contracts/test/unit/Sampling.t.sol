@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket, Order} from "../../src/interfaces/ITaskMarket.sol";
 import {Headers} from "../../src/libraries/Headers.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
@@ -84,10 +85,10 @@ contract SamplingTest is MarketFixture {
     function test_RevertWhen_TheSeedIsEarlyOrLate() public {
         bytes memory header = TestHeaders.encode(s, MIX);
         vm.roll(s);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, s, s));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooEarly.selector, s, s));
         market.seed(s, header);
         vm.roll(s + p.record + 1);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, s + p.record + 1, s + p.record));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.TooLate.selector, s + p.record + 1, s + p.record));
         market.seed(s, header);
         vm.roll(s + p.record);
         vm.setBlockhash(s, keccak256(header));
@@ -139,7 +140,7 @@ contract SamplingTest is MarketFixture {
     function test_RevertWhen_AskedForASeatBeforeTheSeed() public {
         (, bytes32 task) = _postAndAccept();
         _commit(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NoSeed.selector, market.seedBlockOf(task)));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NoSeed.selector, market.seedBlockOf(task)));
         market.seatOf(task, 0);
         assertGe(market.seedBlockOf(task), block.number + p.lag, "invariant 20");
     }

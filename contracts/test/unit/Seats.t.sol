@@ -2,6 +2,7 @@
 pragma solidity 0.8.30;
 
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {ITaskMarket} from "../../src/interfaces/ITaskMarket.sol";
 import {StakeFixture} from "../StakeFixture.sol";
 
@@ -155,14 +156,14 @@ contract SeatsTest is StakeFixture {
         manager.setSigner(signer, uint96(2 * p.gChk - 1), CAP);
         vm.stopPrank();
         vm.expectRevert(
-            abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, operator, 0, 2 * p.gChk, 2 * p.gChk - 1)
+            abi.encodeWithSelector(IMarket.CollateralCapExceeded.selector, operator, 0, 2 * p.gChk, 2 * p.gChk - 1)
         );
         vm.prank(signer);
         manager.enlist(operator, 2);
         _enlist(operator, 2);
         vm.startPrank(rival);
         market.withdraw(rival, 10 ether);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, rival, 0, p.gChk));
+        vm.expectRevert(abi.encodeWithSelector(IMarket.InsufficientBalance.selector, rival, 0, p.gChk));
         manager.enlist(rival, 1);
         vm.stopPrank();
     }

@@ -41,11 +41,12 @@ contract ServiceManagerTest is Fixture {
         emit IServiceManager.SignerSet(operator, anybody, 5, 7);
         vm.prank(operator);
         manager.setSigner(anybody, 5, 7);
-        (address hot, uint96 cap, uint96 stakeCap) = manager.signerOf(operator);
+        (address hot, uint96 cap) = manager.signerOf(operator);
+        uint96 stakeCap = manager.stakeCapOf(operator);
         assertEq(hot, anybody, "signer");
         assertEq(cap, 5, "cap of collateral");
         assertEq(stakeCap, 7, "cap of stake");
-        (hot,,) = manager.signerOf(rival);
+        (hot,) = manager.signerOf(rival);
         assertEq(hot, rivalSigner, "others keep theirs");
     }
 

@@ -35,6 +35,7 @@ from eigentensor.talk import waiting_for
 
 NAMES = (
     "TaskMarket",
+    "Channels",
     "DisputeGame",
     "Referee",
     "ServiceManager",

@@ -20,12 +20,14 @@ _FIX = "Name another network."
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The contracts of one market, as the deploy script wrote them. `block` is where to begin reading events."""
+    """The contracts of one market for tasks and one for paid calls, as the deploy script wrote them. `block` is where to begin reading events."""
 
     chain_id: int
     block: int
     task_market: str
     dispute_game: str
+    channels: str
+    channels_game: str
     referee: str
     bounty: str
     service_manager: str
@@ -55,6 +57,8 @@ class Deployment:
                 block=int(values["block"]),
                 task_market=_address(values["taskMarket"]),
                 dispute_game=_address(values["disputeGame"]),
+                channels=_address(values["channels"]),
+                channels_game=_address(values["channelsGame"]),
                 referee=_address(values["referee"]),
                 bounty=_address(values["bounty"]),
                 service_manager=_address(values["serviceManager"]),

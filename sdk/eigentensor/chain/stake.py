@@ -103,8 +103,9 @@ class Stake:
 
     def signer_of(self, operator: str) -> tuple[str, int, int]:
         """The operator's hot signer (the zero address: none), its caps on collateral (wei) and stake (shares)."""
-        signer, *caps = self._node.call(self._node.manager, "signerOf", to_checksum_address(operator))
-        return str(signer), int(caps[0]), int(caps[1])
+        of = to_checksum_address(operator)
+        signer, collateral = self._node.call(self._node.manager, "signerOf", of)
+        return str(signer), int(collateral), int(self._node.call(self._node.manager, "stakeCapOf", of))
 
     def seat_count(self) -> int:
         """How many seats were ever given out."""

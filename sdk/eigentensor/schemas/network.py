@@ -63,6 +63,10 @@ class Deployment(TypedDict):
     """Orders, acceptances, results, money."""
     disputeGame: Address
     """Games about results."""
+    channels: Address
+    """Paid calls: deposits, batches, their money."""
+    channelsGame: Address
+    """Games about paid calls."""
     referee: Address
     """Computes a disputed step."""
     bounty: Address

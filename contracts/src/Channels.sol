@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
+import {Market} from "./Market.sol";
+import {
+    Batch,
+    BatchState,
+    CallReceipt,
+    Channel,
+    Deal,
+    Entry,
+    Judgment,
+    LineProof,
+    Offer,
+    Part,
+    Payback,
+    Place,
+    Pool,
+    Roots,
+    ShareDemand,
+    Sheet,
+    Voucher
+} from "./interfaces/Deals.sol";
+import {IChannels} from "./interfaces/IChannels.sol";
+import {IDisputeGame, IDisputeMarket} from "./interfaces/IDisputeGame.sol";
+import {Account} from "./interfaces/IMarket.sol";
+import {
+    Answer,
+    Challenge,
+    ITaskMarket,
+    Leaf,
+    LeafProof,
+    Opening,
+    Order,
+    Stage,
+    State,
+    Task
+} from "./interfaces/ITaskMarket.sol";
+import {Accounts} from "./libraries/Accounts.sol";
+import {BatchChecks} from "./libraries/BatchChecks.sol";
+import {BatchDisputes} from "./libraries/BatchDisputes.sol";
+import {BatchEnds} from "./libraries/BatchEnds.sol";
+import {Batches, Book, Dispute, Env, Run} from "./libraries/Batches.sol";
+import {Deposits} from "./libraries/Deposits.sol";
+import {Evidence} from "./libraries/Evidence.sol";
+import {Pools} from "./libraries/Pools.sol";
+import {Signed} from "./libraries/Signed.sol";
+import {Terms} from "./libraries/Terms.sol";
+
+/// @title Paid calls without a task each; see IChannels
+/// @notice Who may send a message, and its lock; what the message does to the book is in libraries.
+/// @dev Several messages of one sender go in one transaction: a batch is committed as the next one begins.
+contract Channels is IChannels, Market, Multicall {
+    using Accounts for mapping(address => Account);
+    using Batches for Run;
+
+    /// @inheritdoc IChannels
+    ITaskMarket public immutable market;
+
+    Book private _book;
+
+    /// @notice Parameters, seeds, operators and stake are those of the market for tasks.
+    constructor(ITaskMarket market_, IDisputeGame game_) Market(market_.serviceManager(), game_, market_.parameters()) {
+        market = market_;
+        if (serviceManager.channels() != address(this)) revert NotConnected(address(serviceManager));
+    }
+
+    // ---- Pools and batches ----
+
+    /// @inheritdoc IChannels
+    function offer(Offer calldata offer_) external nonReentrantView {
+        Pools.offer(_book, _env(), offer_);
+    }
+
+    /// @inheritdoc IChannels
+    function begin(Offer calldata offer_) external nonReentrantView {
+        Pools.begin(_book, _env(), offer_);
+    }
+
+    /// @inheritdoc IChannels
+    function commit(Offer calldata offer_, uint32 number, Sheet[] calldata sheets) external nonReentrantView {
+        Pools.commit(_book, _env(), offer_, number, sheets);
+    }
+
+    // ---- Channels ----
+
+    /// @inheritdoc IChannels
+    function open(Offer calldata offer_, Deal calldata deal, bytes calldata signature, uint256 amount)
+        external
+        nonReentrant
+    {
+        Env memory env = _env();
+        _book.accounts.top(token, msg.sender, amount + env.p.gChunk);
+        Deposits.open(_book, env, offer_, deal, signature, amount);
+    }
+
+    /// @inheritdoc IChannels
+    function fund(bytes32 channel, uint256 amount) external nonReentrant {
+        _book.accounts.top(token, msg.sender, amount);
+        Deposits.fund(_book, channel, amount);
+    }
+
+    /// @inheritdoc IChannels
+    function leave(Offer calldata offer_, Deal calldata deal) external nonReentrantView {
+        Deposits.leave(_book, _env(), offer_, deal);
+    }
+
+    /// @inheritdoc IChannels
+    function conclude(
+        Offer calldata offer_,
+        Deal calldata deal,
+        Voucher calldata voucher,
+        bytes calldata payers,
+        bytes calldata signers
+    ) external nonReentrantView {
+        Deposits.conclude(_book, _env(), offer_, deal, voucher, payers, signers);
+    }
+
+    /// @inheritdoc IChannels
+    function end(Offer calldata offer_, Deal calldata deal) external nonReentrantView {
+        Deposits.end(_book, _env(), offer_, deal);
+    }
+
+    // ---- Checks ----
+
+    /// @inheritdoc IChannels
+    function answer(address operator, Offer calldata offer_, uint32 number, uint256 index, bytes32 commitment)
+        external
+        nonReentrantView
+    {
+        uint256 cap = _checkSigner(operator);
+        Answer memory a = Answer(operator, Stage.Hidden, commitment);
+        BatchChecks.answer(_book, _env(), offer_, number, a, index, cap);
+    }
+
+    /// @inheritdoc IChannels
+    function revealRoots(Offer calldata offer_, uint32 number, bytes32[] calldata roots) external nonReentrantView {
+        BatchChecks.revealRoots(_book, _env(), offer_, number, roots);
+    }
+
+    /// @inheritdoc IChannels
+    function reveal(Offer calldata offer_, uint32 number, bytes32[] calldata roots, Opening calldata opening)
+        external
+        nonReentrantView
+    {
+        BatchChecks.reveal(_book, _env(), offer_, number, roots, opening);
+    }
+
+    /// @inheritdoc IChannels
+    function justify(Offer calldata offer_, uint32 number, bytes32[] calldata roots, Part calldata part)
+        external
+        nonReentrantView
+    {
+        BatchChecks.justify(_book, _env(), offer_, number, roots, part);
+    }
+
+    // ---- Disputes ----
+
+    /// @inheritdoc IChannels
+    function challenge(address challenger, Offer calldata offer_, uint32 number, Place calldata place, uint8 slot)
+        external
+        nonReentrant
+        returns (uint256 gameId)
+    {
+        uint256 cap = type(uint256).max;
+        if (msg.sender != challenger) cap = _checkSigner(challenger);
+        else if (slot == 0) _book.accounts.top(token, challenger, Terms.bond(parameters(), offer_.maxPrice));
+        Challenge memory c = Challenge(challenger, slot, false, false);
+        // INVARIANT 42: the batch as it is when the tokens are here.
+        return BatchDisputes.challenge(_book, _env(), offer_, number, place, c, cap);
+    }
+
+    /// @inheritdoc IDisputeMarket
+    function onGameEnded(bytes32 task, uint256 gameId, address, bool executorLost, bool byClock)
+        external
+        nonReentrantView
+    {
+        if (msg.sender != address(game)) revert NotTheGame(msg.sender);
+        BatchDisputes.end(_book, parameters(), task, gameId, executorLost, byClock);
+    }
+
+    /// @inheritdoc IChannels
+    function demand(Offer calldata offer_, uint32 number, uint64 index, Leaf[] calldata leaves)
+        external
+        nonReentrantView
+    {
+        BatchDisputes.demand(_book, _env(), offer_, number, index, leaves);
+    }
+
+    /// @inheritdoc IChannels
+    function show(
+        Offer calldata offer_,
+        uint32 number,
+        Place calldata place,
+        Leaf[] calldata leaves,
+        LeafProof[] calldata proofs
+    ) external nonReentrantView {
+        BatchDisputes.show(_book, _env(), offer_, number, place, leaves, proofs);
+    }
+
+    /// @inheritdoc IChannels
+    function denounce(Offer calldata offer_, uint32 number, uint64 index, Leaf[] calldata leaves)
+        external
+        nonReentrantView
+    {
+        BatchDisputes.denounce(_book, _env(), offer_, number, index, leaves);
+    }
+
+    /// @inheritdoc IChannels
+    function denounceShare(Offer calldata offer_, uint32 number, uint256 share) external nonReentrantView {
+        BatchChecks.denounceShare(_book, _env(), offer_, number, share);
+    }
+
+    /// @inheritdoc IChannels
+    function outside(Offer calldata offer_, uint32 number, Place calldata place, Entry[] calldata entries, uint32 count)
+        external
+        nonReentrantView
+    {
+        Evidence.outside(_book, _env(), offer_, number, place, entries, count);
+    }
+
+    /// @inheritdoc IChannels
+    function contradict(
+        Offer calldata offer_,
+        Deal calldata deal,
+        CallReceipt calldata receipt,
+        bytes calldata signature,
+        CallReceipt calldata other,
+        bytes calldata otherSignature
+    ) external nonReentrantView {
+        Evidence.contradict(_book, _env(), offer_, deal, receipt, signature, other, otherSignature);
+    }
+
+    /// @inheritdoc IChannels
+    function contradictLeaf(
+        Offer calldata offer_,
+        Deal calldata deal,
+        CallReceipt calldata receipt,
+        bytes calldata signature,
+        uint32 number,
+        LineProof calldata line,
+        bytes32 leaf,
+        bytes32[] calldata path
+    ) external nonReentrantView {
+        Evidence.contradictLeaf(_book, _env(), offer_, deal, receipt, signature, number, line, leaf, path);
+    }
+
+    /// @inheritdoc IChannels
+    function accuse(Offer calldata offer_, Deal calldata deal, CallReceipt calldata receipt, bytes calldata signature)
+        external
+        nonReentrantView
+    {
+        Evidence.accuse(_book, _env(), offer_, deal, receipt, signature);
+    }
+
+    // ---- Ends ----
+
+    /// @inheritdoc IChannels
+    function close(Offer calldata offer_, uint32 number) external nonReentrantView {
+        BatchEnds.close(_book, _env(), offer_, number);
+    }
+
+    /// @inheritdoc IChannels
+    function settle(Offer calldata offer_, uint32 number, uint256[] calldata indices) external nonReentrantView {
+        BatchEnds.settle(_book, _env(), offer_, number, indices);
+    }
+
+    /// @inheritdoc IChannels
+    function refund(Offer calldata offer_, uint32 number, LineProof[] calldata lines) external nonReentrantView {
+        BatchEnds.refund(_book, _env(), offer_, number, lines);
+    }
+
+    /// @inheritdoc IChannels
+    function refundBond(Offer calldata offer_, uint32 number, bytes32 task, uint256 gameId) external nonReentrantView {
+        BatchEnds.refundBond(_book, _env(), offer_, number, task, gameId);
+    }
+
+    /// @inheritdoc IChannels
+    function slash(Offer calldata offer_, uint32 number) external nonReentrantView {
+        BatchEnds.slash(_book, _env(), offer_, number);
+    }
+
+    // ---- Views ----
+
+    /// @inheritdoc IChannels
+    function poolOf(Offer calldata offer_) external view returns (bytes32) {
+        return Signed.poolOf(_domainSeparatorV4(), offer_);
+    }
+
+    /// @inheritdoc IChannels
+    function channelOf(Deal calldata deal) external view returns (bytes32) {
+        return Signed.channelOf(_domainSeparatorV4(), deal);
+    }
+
+    /// @inheritdoc IChannels
+    function batchOf(bytes32 pool, uint32 number) external pure returns (bytes32) {
+        return Batches.idOf(pool, number);
+    }
+
+    /// @inheritdoc IChannels
+    function hashOf(Voucher calldata voucher) external view returns (bytes32) {
+        return Signed.hashOf(_domainSeparatorV4(), voucher);
+    }
+
+    /// @inheritdoc IChannels
+    function hashOf(CallReceipt calldata receipt) external view returns (bytes32) {
+        return Signed.hashOf(_domainSeparatorV4(), receipt);
+    }
+
+    /// @inheritdoc IDisputeMarket
+    function taskOf(Order calldata order) external view returns (bytes32) {
+        return Signed.taskOf(_domainSeparatorV4(), order);
+    }
+
+    /// @inheritdoc IDisputeMarket
+    function taskAt(bytes32 task) external view returns (Task memory t) {
+        Dispute memory d = _book.disputes[task];
+        if (d.batch == 0) return t;
+        BatchState state = _book.batches[d.batch].state;
+        t.state = state == BatchState.Committed
+            ? State.Revealed
+            : state == BatchState.Convicted ? State.Convicted : State.Final;
+        // SAFETY: `offer` holds `exec` to `maxExec`, which is a uint24.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        (t.executor, t.exec, t.claim) = (d.operator, uint24(d.exec), d.outputsRoot);
+    }
+
+    /// @inheritdoc IDisputeMarket
+    function outputsRootOf(bytes32 task) external view returns (bytes32) {
+        return _book.disputes[task].outputsRoot;
+    }
+
+    /// @inheritdoc IChannels
+    function poolAt(bytes32 pool) external view returns (Pool memory) {
+        return _book.pools[pool];
+    }
+
+    /// @inheritdoc IChannels
+    function channelAt(bytes32 channel) external view returns (Channel memory) {
+        return _book.channels[channel];
+    }
+
+    /// @inheritdoc IChannels
+    function batchAt(bytes32 batch) external view returns (Batch memory) {
+        return _book.batches[batch];
+    }
+
+    /// @inheritdoc IChannels
+    function rootsAt(bytes32 batch) external view returns (Roots memory) {
+        return _book.roots[batch];
+    }
+
+    /// @inheritdoc IChannels
+    function paybackAt(bytes32 batch) external view returns (Payback memory) {
+        return _book.paybacks[batch];
+    }
+
+    /// @inheritdoc IChannels
+    function answerAt(bytes32 batch, uint256 index) external view returns (Answer memory) {
+        return _book.answers[batch][index];
+    }
+
+    /// @inheritdoc IChannels
+    function challengeAt(bytes32 task, uint256 gameId) external view returns (Challenge memory) {
+        return _book.challenges[task][gameId];
+    }
+
+    /// @inheritdoc IChannels
+    function shareDemandAt(bytes32 batch, uint256 share) external view returns (ShareDemand memory) {
+        return _book.shareDemands[batch][share];
+    }
+
+    /// @inheritdoc IChannels
+    function judgmentAt(bytes32 batch) external view returns (Judgment memory) {
+        return _book.judgments[batch];
+    }
+
+    /// @inheritdoc IChannels
+    function windowsOf(Offer calldata offer_, uint32 number)
+        external
+        view
+        returns (uint256 commitBy, uint256 checkBy, uint256 revealBy, uint256 answersBy, uint256 disputeBy)
+    {
+        Run memory r = Batches.load(_book, _env(), offer_, number);
+        if (r.b.begunAt != 0) commitBy = r.commitBy(offer_);
+        if (r.b.committedAt == 0) return (commitBy, 0, 0, 0, 0);
+        uint32 exec = offer_.exec;
+        (checkBy, revealBy) = (r.checkBy(exec), r.revealBy(exec));
+        (answersBy, disputeBy) = (r.answersBy(exec), r.disputeBy(exec));
+    }
+
+    /// @inheritdoc IChannels
+    function seedBlockOf(bytes32 batch) external view returns (uint256) {
+        Batch memory b = _book.batches[batch];
+        return b.committedAt == 0 ? 0 : Terms.seedBlock(parameters(), b.committedAt);
+    }
+
+    // ---- Inside ----
+
+    function _env() private view returns (Env memory) {
+        return Env(market, serviceManager, game, _domainSeparatorV4(), parameters());
+    }
+
+    function _accounts() internal view override returns (mapping(address => Account) storage) {
+        return _book.accounts;
+    }
+}

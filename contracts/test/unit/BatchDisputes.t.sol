@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {BatchState, Breach, LineProof, Place} from "../../src/interfaces/Deals.sol";
+import {IChannels} from "../../src/interfaces/IChannels.sol";
+import {Position} from "../../src/interfaces/IDisputeGame.sol";
+import {IMarket} from "../../src/interfaces/IMarket.sol";
+import {Leaf, LeafProof, Order} from "../../src/interfaces/Tasks.sol";
+import {Merkle} from "../../src/libraries/Merkle.sol";
+import {ChannelFixture} from "../ChannelFixture.sol";
+
+/// @title Games about calls, and demands
+contract BatchDisputesTest is ChannelFixture {
+    bytes32 private _batch;
+
+    function setUp() public override {
+        super.setUp();
+        (,, _batch) = _committed(10);
+    }
+
+    // ---- Games ----
+
+    function test_AWonGameConvictsAndEverybodyHasItsOwn() public {
+        Place memory place = _place(_batch, 0, 7);
+        uint256 funds = _funds(rival);
+        (uint256 gameId, Position memory position) = _play(place, rival);
+        assertEq(_heldOf(rival), _bond());
+        assertEq(channelsGame.openGames(place.call.order), 1);
+        assertEq(channels.outputsRootOf(place.call.order), _resultOf(7));
+        vm.roll(block.number + position.executorLeft);
+        channelsGame.timeout(gameId, position);
+
+        _assertBatch(_batch, BatchState.Convicted);
+        assertEq(_funds(rival), funds + _reward());
+        assertEq(_heldOf(operator), 0);
+        uint256 clients = _funds(client);
+        LineProof[] memory proofs = _proofs(_batch, 0);
+        channels.refund(offer, 1, proofs);
+        assertEq(_funds(client), clients + 10 * PRICE, "INVARIANT 55");
+        vm.expectRevert(abi.encodeWithSelector(IChannels.AlreadyRefunded.selector, _batch, 0));
+        channels.refund(offer, 1, proofs);
+        uint256 stake = manager.lockOf(_batch, operator).shares;
+        channels.slash(offer, 1);
+        (, uint256 amount, address[] memory winners) = bounty.noteOf(1);
+        assertApproxEqAbs(amount, stake, 1_024);
+        assertEq(winners.length, 1);
+        assertEq(winners[0], rival);
+    }
+
+    function test_ALostGamePaysTheOperatorAndBurnsTheRest() public {
+        Place memory place = _place(_batch, 0, 7);
+        (uint256 gameId, Position memory position) = _play(place, rival);
+        vm.expectRevert(abi.encodeWithSelector(IMarket.GamesOpen.selector, _batch, 1));
+        channels.close(offer, 1);
+        Order memory order = _orderOf(place.line.line.channel, 7);
+        bytes32[] memory trace = new bytes32[](2);
+        (trace[0], trace[1]) = (keccak256("tensor root"), _resultOf(7));
+        vm.prank(signer);
+        channelsGame.publish(gameId, position, order, HEADER, RECORDS, trace, new bytes32[](0));
+        position = _publishedBy(position, order, trace);
+        vm.roll(position.since + position.challengerLeft);
+        uint256 burned = _funds(channels.BURN());
+        channelsGame.timeout(gameId, position);
+
+        assertEq(channels.batchAt(_batch).games, 0);
+        assertEq(channels.batchAt(_batch).won, 1);
+        assertEq(_heldOf(rival), 0);
+        assertEq(_funds(channels.BURN()), burned + _bond() - _reward());
+        uint256 funds = _funds(operator);
+        _closeBatch(1);
+        _assertBatch(_batch, BatchState.Failed); // nobody recorded a seed
+        assertEq(_funds(operator), funds + _collateral() + _reward());
+        uint256 clients = _funds(client);
+        channels.refund(offer, 1, _proofs(_batch, 0));
+        assertEq(_funds(client), clients + 10 * PRICE);
+    }
+
+    /// @dev INVARIANT 52
+    function test_ACallIsDisputedByTheOrderThatNamesItsPlace() public {
+        Place memory place = _place(_batch, 0, 7);
+        place.order.nonce += 1 << 64;
+        _refused(place, IMarket.WrongTask.selector);
+        place = _place(_batch, 0, 7);
+        place.call.outputsRoot = WRONG;
+        _refused(place, IChannels.WrongCall.selector);
+        place = _place(_batch, 0, 7);
+        place.call.index = 8;
+        _refused(place, IChannels.WrongCall.selector);
+        place = _place(_batch, 0, 7);
+        place.line.line.count += 1;
+        _refused(place, IChannels.WrongLine.selector);
+        place = _place(_batch, 0, 7);
+        place.line.position = 1;
+        _refused(place, IChannels.WrongLine.selector);
+    }
+
+    function test_ACallIsDisputedUntilTheWindowEnds() public {
+        Place memory place = _place(_batch, 0, 7);
+        (,,,, uint256 disputeBy) = channels.windowsOf(offer, 1);
+        vm.roll(disputeBy + 1);
+        _refused(place, IMarket.TooLate.selector);
+        vm.roll(disputeBy);
+        _play(place, rival);
+    }
+
+    /// @dev INVARIANT 43
+    function test_WhereTooManyGamesAreOpenTheClockProvesNothing() public {
+        Place memory place = _place(_batch, 0, 7);
+        for (uint256 i; i < 4; ++i) {
+            _play(place, rival);
+        }
+        (uint256 gameId, Position memory position) = _play(place, verifier);
+        (uint256 other,) = _play(_place(_batch, 0, 2), rival);
+        vm.roll(block.number + position.executorLeft);
+        channelsGame.timeout(gameId, position);
+        assertTrue(channels.judgmentAt(_batch).crowded);
+        uint256 held = _heldOf(rival);
+        uint256 funds = _funds(rival);
+        bytes32 task = _place(_batch, 0, 2).call.order;
+        channels.refundBond(offer, 1, task, other);
+        channels.refundBond(offer, 1, place.call.order, 1);
+        assertEq(_heldOf(rival), held - 2 * _bond());
+        assertEq(_funds(rival), funds + 2 * _bond() - _bond() / 2);
+        vm.expectPartialRevert(IMarket.UnknownChallenge.selector);
+        channels.refundBond(offer, 1, place.call.order, 1);
+        channels.slash(offer, 1);
+        (,, address[] memory winners) = bounty.noteOf(1);
+        assertEq(winners.length, 0);
+    }
+
+    // ---- Demands ----
+
+    function test_WhatIsDemandedIsShownAndPaid() public {
+        (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) = _demanded();
+        uint256 funds = _funds(operator);
+        vm.expectRevert(abi.encodeWithSelector(IChannels.DemandsOpen.selector, _batch, 1));
+        channels.close(offer, 1);
+        channels.show(offer, 1, place, leaves, proofs);
+        assertEq(_funds(operator), funds + 2 * p.gChunk);
+        assertEq(channels.batchAt(_batch).demands, 0);
+        vm.expectPartialRevert(IMarket.NotDemanded.selector);
+        channels.show(offer, 1, place, leaves, proofs);
+        vm.expectPartialRevert(IChannels.AlreadyDemanded.selector);
+        vm.prank(rival);
+        channels.demand(offer, 1, 7, leaves);
+    }
+
+    function test_WhatIsShownWrongIsRefused() public {
+        (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) = _demanded();
+        proofs[0].elements += 1;
+        vm.expectRevert(abi.encodeWithSelector(IMarket.WrongLeaf.selector, 0));
+        channels.show(offer, 1, place, leaves, proofs);
+        vm.expectPartialRevert(IMarket.LengthMismatch.selector);
+        channels.show(offer, 1, place, leaves, new LeafProof[](0));
+        place = _place(_batch, 0, 6);
+        vm.expectPartialRevert(IMarket.NotDemanded.selector);
+        channels.show(offer, 1, place, leaves, proofs);
+    }
+
+    /// @dev INVARIANT 49: a call that is shown in the last block can be disputed, and only then does the batch close.
+    function test_WhatIsShownInTheLastBlockCanStillBeDisputed() public {
+        (,,,, uint256 disputeBy) = channels.windowsOf(offer, 1);
+        vm.roll(disputeBy);
+        (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) = _demanded();
+        vm.roll(disputeBy + offer.exec + p.clock);
+        channels.show(offer, 1, place, leaves, proofs);
+        (,,,, uint256 later) = channels.windowsOf(offer, 1);
+        assertEq(later, block.number + p.reveal);
+        vm.roll(later);
+        (, Position memory position) = _play(place, rival);
+        assertLe(later + 2 * uint256(position.executorLeft) + p.margin, manager.lockOf(_batch, operator).end);
+    }
+
+    function test_WhatIsNotShownConvictsForWhoeverDemandedIt() public {
+        (, Leaf[] memory leaves,) = _demanded();
+        uint256 last = block.number + offer.exec + p.clock;
+        vm.roll(last);
+        vm.expectPartialRevert(IMarket.TooEarly.selector);
+        channels.denounce(offer, 1, 7, leaves);
+        vm.roll(last + 1);
+        uint256 funds = _funds(rival);
+        vm.prank(anybody);
+        channels.denounce(offer, 1, 7, leaves);
+        _assertBatch(_batch, BatchState.Convicted);
+        assertEq(uint8(channels.judgmentAt(_batch).breach), uint8(Breach.Demand));
+        assertEq(_funds(rival), funds + _reward() + 2 * p.gChunk);
+    }
+
+    function test_ADemandThatAConvictionMadeIdleIsPaidBack() public {
+        (, Leaf[] memory leaves,) = _demanded();
+        (uint256 gameId, Position memory position) = _play(_place(_batch, 0, 1), verifier);
+        vm.roll(block.number + position.executorLeft);
+        channelsGame.timeout(gameId, position);
+        uint256 funds = _funds(rival);
+        channels.denounce(offer, 1, 7, leaves);
+        assertEq(_funds(rival), funds + 2 * p.gChunk);
+        vm.expectPartialRevert(IMarket.NotDemanded.selector);
+        channels.denounce(offer, 1, 7, leaves);
+    }
+
+    function test_DemandsAreBounded() public {
+        vm.expectPartialRevert(IMarket.WrongLeaves.selector);
+        channels.demand(offer, 1, 10, new Leaf[](0));
+        vm.expectPartialRevert(IMarket.WrongLeaves.selector);
+        channels.demand(offer, 1, 9, new Leaf[](33));
+        (,,,, uint256 disputeBy) = channels.windowsOf(offer, 1);
+        vm.roll(disputeBy + 1);
+        vm.expectPartialRevert(IMarket.TooLate.selector);
+        channels.demand(offer, 1, 9, new Leaf[](0));
+    }
+
+    /// @dev Leaf 0 of the only input of call 7, by rival.
+    function _demanded() private returns (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) {
+        place = _place(_batch, 0, 7);
+        (leaves, proofs) = (new Leaf[](1), new LeafProof[](1));
+        proofs[0] = _input(7);
+        vm.prank(rival);
+        channels.demand(offer, 1, 7, leaves);
+    }
+
+    // ---- Helpers ----
+
+    function _play(Place memory place, address who) private returns (uint256 gameId, Position memory position) {
+        vm.prank(who);
+        gameId = channels.challenge(who, offer, 1, place, 0);
+        position = _position(place, who);
+    }
+
+    function _refused(Place memory place, bytes4 selector) private {
+        vm.expectPartialRevert(selector);
+        vm.prank(rival);
+        channels.challenge(rival, offer, 1, place, 0);
+    }
+}
