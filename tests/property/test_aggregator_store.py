@@ -46,7 +46,8 @@ TASKS = [(bytes([number + 1]) * 32).hex() for number in range(3)]
 DEPLOYMENT = Deployment.from_json(
     {
         "chainId": 31337, "block": 0, "burn": ADDRESSES[0],
-        **dict.fromkeys(["taskMarket", "serviceManager", "disputeGame", "channels", "channelsGame", "referee", "bounty"], ADDRESSES[0]),
+        **dict.fromkeys(["taskMarket", "serviceManager", "disputeGame", "referee", "bounty"], ADDRESSES[0]),
+        **dict.fromkeys(["channels", "channelsGame"], ADDRESSES[0]),
         "core": dict.fromkeys(["allocationManager", "delegationManager", "strategyManager", "strategy"], ADDRESSES[0]),
         "token": {"address": ADDRESSES[0], "symbol": "T", "decimals": 18},
         "parameters": {"".join([w[0], *map(str.title, w[1:])]): v for n, v in asdict(PARAMETERS).items()

@@ -20,7 +20,8 @@ _FIX = "Name another network."
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The contracts of one market for tasks and one for paid calls, as the deploy script wrote them. `block` is where to begin reading events."""
+    """The contracts of one market for tasks and one for paid calls, as the deploy script wrote them. `block` is where
+    to begin reading events."""
 
     chain_id: int
     block: int

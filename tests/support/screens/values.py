@@ -43,7 +43,8 @@ def _camel(name: str) -> str:
 
 DEPLOYMENT = Deployment.from_json(
     {
-        "chainId": 31337, "block": 10, "taskMarket": "0x" + "3" * 40, "disputeGame": "0x" + "4" * 40, "channels": "0x" + "b" * 40, "channelsGame": "0x" + "c" * 40,
+        "chainId": 31337, "block": 10, "taskMarket": "0x" + "3" * 40, "disputeGame": "0x" + "4" * 40,
+        "channels": "0x" + "b" * 40, "channelsGame": "0x" + "c" * 40,
         "referee": "0x" + "5" * 40, "bounty": "0x" + "6" * 40, "serviceManager": "0x" + "7" * 40,
         "core": dict.fromkeys(CORE, "0x" + "8" * 40),
         "token": {"address": "0x" + "9" * 40, "symbol": "TETH", "decimals": 18}, "burn": "0x" + "0" * 40,
