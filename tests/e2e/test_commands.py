@@ -180,7 +180,7 @@ def test_operators_are_said_to_have_earned_what_their_accounts_gained(
     for party in operators:
         monkeypatch.setenv("EIGENTENSOR_OPERATOR_DATA_DIR", str(party.folder))
         for _ in range(50):
-            status = call_json("operator", "status", "--address", party.address)
+            status = call_json("operator", "status")
             week = status["week"]
             net_wei = sum(int(week[name]) for name in ("tasks", "checks", "bonds")) - int(week["penalties"])
             gained = int(status["balance"]) + int(status["collateral"]) - COLLATERAL
