@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 import structlog
+from hypothesis import settings
 from starlette.responses import JSONResponse
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
@@ -33,8 +34,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
 
 
 def pytest_configure() -> None:
-    """The command is on the path. A service of a loaded machine may answer late: how soon is no test's matter."""
+    """The command is on the path. A loaded machine may answer late: how soon is no test's matter."""
     on_path()
+    settings.register_profile("project", deadline=None)
+    settings.load_profile("project")
     patience = inspect.signature(httpx.get).parameters["timeout"].default  # the one that clients have, too
     patience.connect = patience.read = patience.write = patience.pool = 60.0
 

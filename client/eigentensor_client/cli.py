@@ -84,7 +84,7 @@ _CODES = {kind: code for code, kinds in _KINDS.items() for kind in kinds}
 _TOPICS = {
     "blob": "`eigentensor blob put FILE` gives the gateway a blob.",
     "cast": "`--cast float32` does that.",
-    "funds": "`eigentensor wallet fund` gives the account that pays on a local chain both, `--to ADDRESS` another one.",
+    "funds": "`eigentensor wallet fund` gives tokens and coins on a local chain, `--to ADDRESS` to another account.",
     "joining": "`eigentensor operator up` does what is missing.",
     "keystore": "`eigentensor wallet list` shows those that have names, `wallet new` and `wallet import` make one.",
     "leaving": "`eigentensor operator leave` says until when.",

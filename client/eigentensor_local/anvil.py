@@ -137,7 +137,10 @@ def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIR
         if match := _LISTENING.search(line):
             return Anvil(process, int(match[1]))
     process.wait()
-    raise ChainError(f"anvil did not start: {''.join(output).strip()}")
+    reason = "".join(output).strip()
+    if port and "in use" in reason:
+        raise ChainError(f"the port {port} is taken: {reason}", fix="Name another port; 0 chooses a free one.")
+    raise ChainError(f"anvil did not start: {reason}")
 
 
 @contextmanager

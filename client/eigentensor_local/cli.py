@@ -26,7 +26,7 @@ ready; in other terminals:
 Ctrl-C ends everything."""
 LIE = """
 {liar} lies about whatever it executes, for everybody; a task that only it may accept, and its conviction:
-  eigentensor program capture client/examples/matmul.py
+  eigentensor program capture {matmul}
   python -c "import numpy; numpy.save('one.npy', numpy.ones((256, 256), 'float32'))"
   eigentensor run matmul.program -i matrix_a=@one.npy -i matrix_b=@one.npy --check 100% --operator {address}
   eigentensor challenge list
@@ -110,4 +110,12 @@ def shown(
     if not liars:
         return fields, table(("", ""), rows), NEXT
     liar, address = parties[-1]
-    return fields, table(("", ""), rows), NEXT, LIE.format(liar=liar, address=address)
+    return fields, table(("", ""), rows), NEXT, LIE.format(liar=liar, address=address, matmul=matmul())
+
+
+def matmul() -> Path:
+    """A program to begin with: as it is named in a clone, else the package's."""
+    from eigentensor_client.examples import FOLDER
+    from eigentensor_local.foundry import in_clone
+
+    return Path("client", "examples", "matmul.py") if in_clone() else FOLDER / "matmul.py"

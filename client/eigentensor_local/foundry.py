@@ -19,6 +19,7 @@ CONTRACTS = Path(__file__).parents[2] / "contracts"
 #: The one that contracts/package.json names; older ones are not taken.
 VERSION = "1.7.1"
 _FETCHED = 600  # seconds that npm has
+_NPM_FIX = "Let npm reach its registry, or install Foundry (https://getfoundry.sh), so that `anvil` is on the PATH."
 _FIX = "Install Foundry (https://getfoundry.sh), so that `anvil` is on the PATH, or Node, whose npm fetches it."
 
 
@@ -69,10 +70,10 @@ def _fetch(name: str, folder: Path) -> None:
         try:
             done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=_FETCHED)
         except subprocess.TimeoutExpired:
-            raise ConfigError(f"npm did not install {package} within {_FETCHED} s", fix=_FIX) from None
+            raise ConfigError(f"npm did not install {package} within {_FETCHED} s", fix=_NPM_FIX) from None
         if done.returncode != 0 or not _packaged(name, made).exists():
             reason = " ".join(line.removeprefix("npm error ") for line in done.stderr.splitlines())
-            raise ConfigError(f"npm could not install {package}: {reason[:300]}", fix=_FIX)
+            raise ConfigError(f"npm could not install {package}: {reason[:300]}", fix=_NPM_FIX)
         with suppress(OSError):  # somebody else was faster
             made.rename(folder)
 

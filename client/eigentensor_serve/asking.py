@@ -237,6 +237,8 @@ def rendered(
         "states_root": outcome.states_root.hex(),
         "outputs": outputs,
     }
+    if "earlier" in task:
+        content["earlier"] = task["earlier"]
     if outputs.keys() - {"fingerprint"} == {"output"}:
         content["tensor"] = outputs["output"]
     return JSONResponse(content, headers=headers)

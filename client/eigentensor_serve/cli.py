@@ -32,6 +32,10 @@ def serve(
     budget: Annotated[str | None, typer.Option("--budget", help="Tokens that a day may cost [1].")] = None,
     budget_total: Annotated[str | None, typer.Option("--budget-total", help="Tokens that all days may cost.")] = None,
     max_price: Annotated[str | None, typer.Option("--max-price", help="The most offered for a task [0.05].")] = None,
+    retries: Annotated[
+        int | None,
+        typer.Option("--retries", min=0, help="How often a task is posted again whose escrow came back [0]."),
+    ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option("--port", help="Port to listen on; 0 chooses a free one [8700].")] = None,
     device: Annotated[str | None, typer.Option("--device", help="With --local: what executes [CPU].")] = None,
@@ -45,8 +49,8 @@ def serve(
     from eigentensor_serve.server import assembled, create_app, run
 
     settings = _settings(
-        local=local or None, budget=budget, budget_total=budget_total, max_price=max_price, host=host, port=port,
-        device=device, data=data, network=network,
+        local=local or None, budget=budget, budget_total=budget_total, max_price=max_price, retries=retries, host=host,
+        port=port, device=device, data=data, network=network,
     )  # fmt: skip
     screen = Screen()
     with listen(settings.host, settings.port) as listening, assembled(settings) as service:
@@ -54,7 +58,9 @@ def serve(
         if service.account is not None:
             total = "" if settings.budget_total is None else f", {settings.budget_total} in all"
             price = f"at most {settings.max_price} for a task's execution, and as much as its check takes"
-            screen.say(f"may spend {settings.budget} tokens a day{total}; {price}")
+            times = f"{settings.retries} time{'s' * (settings.retries != 1)}"
+            again = f"; without a result it is posted again, {times} at most" if settings.retries else ""
+            screen.say(f"may spend {settings.budget} tokens a day{total}; {price}{again}")
         host_, port_ = listening.getsockname()[:2]
         name = f"[{host_}]" if ":" in host_ else host_
         screen.say(f"listening on http://{name}:{port_} · described at /openapi.json")

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from eigentensor_serve.rows import Cut
 
 
 class State(StrEnum):
-    """Of a job. `asked`: written, perhaps sent; `void`: it never became a task, and costs nothing."""
+    """Of a job. `asked`: its order is written, perhaps sent; `void`: it never became a task, and costs nothing."""
 
     ASKED = "asked"
     OPEN = "open"
@@ -39,11 +39,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A task that this service asked for.
+    """A task that this service asked for, and those that it was posted again as, one after the other: `retries`. It
+    keeps the name of the first one.
 
-    `posted` is its order, where there is a chain; `escrow` is what it may cost in wei, `cost` what it did, when that is
-    known. `outputs` names the blob of what was executed here; `problem` says why there will be none. `cut` says which
-    rows of its outputs were asked for, if not all.
+    `posted` is the order under way, where there is a chain; `escrow` is what it may cost in wei, `cost` what it did,
+    when that is known. `outputs` names the blob of what was executed here; `problem` says why there will be none. `cut`
+    says which rows of its outputs were asked for, if not all.
     """
 
     task: str
@@ -57,6 +58,22 @@ class Job:
     problem: dict[str, Any] | None = None
     outputs: str | None = None
     cut: Cut | None = None
+    retries: tuple[str, ...] = ()
+
+    @property
+    def current(self) -> str:
+        """The uuid of the task under way."""
+        return self.retries[-1] if self.retries else self.task
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """Those of the tasks that ended without a result before it was posted."""
+        return (self.task, *self.retries)[:-1]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.state in (State.ENDED, State.VOID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +107,11 @@ _TABLES = (
     "CREATE INDEX IF NOT EXISTS states ON jobs (state)",
     """CREATE TABLE IF NOT EXISTS events (
     task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number))""",
+    """CREATE TABLE IF NOT EXISTS retries (
+    job TEXT NOT NULL, number INTEGER NOT NULL, task TEXT NOT NULL UNIQUE, PRIMARY KEY (job, number))""",
 )
+_RETRIES = "SELECT task FROM retries WHERE job = jobs.task ORDER BY number"
+_JOBS = f"SELECT *, (SELECT group_concat(task, ' ') FROM ({_RETRIES})) AS retries FROM jobs"
 
 
 class Ledger:
@@ -118,7 +139,7 @@ class Ledger:
         """The job that a key names already. Raises KeyReused if it asks for something else."""
         if key.key is None:
             return None
-        query = "SELECT * FROM jobs WHERE caller = ? AND key = ? AND state != 'void'"
+        query = f"{_JOBS} WHERE caller = ? AND key = ? AND state != 'void'"
         job = next(iter(self._jobs(query, key.caller, key.key)), None)
         if job is not None and job.key.fingerprint != key.fingerprint:
             raise KeyReused(
@@ -196,8 +217,29 @@ class Ledger:
                     "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
                     *(*_known(state, cost, problem, outputs), task),
                 )
-            for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
+            for job in self._jobs(f"{_JOBS} WHERE task = ?", task):
                 self._remember(job, response)
+
+    def retry(self, job: Job, ended: Task, asked: Task) -> bool:
+        """Writes that a job is asked for again, by the order that it has now under the last uuid of its `retries`, and
+        the events of both tasks: how the one before ended, and that this one is asked for.
+
+        False, and nothing is written, unless the one before is what is under way: somebody else was faster.
+        """
+        with self.database.lock:
+            before = self.job(job.task)
+            if before.retries != job.retries[:-1] or before.is_over:
+                return False
+            with self.database.together():
+                self.database.rows("INSERT INTO retries VALUES (?, ?, ?)", job.task, len(job.retries), job.current)
+                self.database.rows(
+                    "UPDATE jobs SET posted = ?, state = ? WHERE task = ?",
+                    *(json.dumps(job.posted), State.ASKED, job.task),
+                )
+                for response in (ended, asked):
+                    self._append(job.task, response)
+            self._remember(replace(job, state=State.ASKED), asked)
+        return True
 
     def _append(self, task: str, response: Task) -> None:
         self.database.rows(
@@ -208,10 +250,11 @@ class Ledger:
     # ---- What there is ----
 
     def job(self, task: str) -> Job:
-        """Raises TaskNotFound."""
+        """The job of a task, the first or another one. Raises TaskNotFound."""
         if (remembered := self._last.get(task)) is not None:
             return remembered[0]
-        for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
+        query = f"{_JOBS} WHERE task = coalesce((SELECT job FROM retries WHERE task = ?), ?)"
+        for job in self._jobs(query, task, task):
             return job
         raise TaskNotFound(f"this service has asked for no task {task}")
 
@@ -219,13 +262,13 @@ class Ledger:
         """A caller's jobs with their numbers, newest first; everybody's for the caller without a name. `before` is the
         number of the last one of the page before."""
         whose = "caller = ? AND" if caller else "? = '' AND"
-        query = f"SELECT * FROM jobs WHERE {whose} number < ? ORDER BY number DESC LIMIT ?"
+        query = f"{_JOBS} WHERE {whose} number < ? ORDER BY number DESC LIMIT ?"
         rows = self.database.rows(query, caller, before or 1 << 62, limit)
         return [(row["number"], _job(row)) for row in rows]
 
     def unfinished(self) -> list[Job]:
         """Jobs that have not ended, oldest first."""
-        return self._jobs("SELECT * FROM jobs WHERE state IN ('asked', 'open') ORDER BY number")
+        return self._jobs(f"{_JOBS} WHERE state IN ('asked', 'open') ORDER BY number")
 
     def events(self, task: str, after: int = 0) -> list[Event]:
         """What happened to a task after event `after`, in order."""
@@ -260,6 +303,7 @@ class Ledger:
                 for row in self.database.rows(old, before):
                     self._last.pop(row["task"], None)
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old})", before)
+                self.database.rows(f"DELETE FROM retries WHERE job IN ({old})", before)
                 self.database.rows(f"DELETE FROM jobs WHERE task IN ({old})", before)
             else:
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old}) AND NOT {is_last}", before)
@@ -298,6 +342,7 @@ def _job(row: sqlite3.Row) -> Job:
         problem=row["problem"] and json.loads(row["problem"]),
         outputs=row["outputs"],
         cut=Cut.from_json(json.loads(row["cut"])) if row["cut"] else None,
+        retries=tuple((row["retries"] or "").split()),
     )
 
 

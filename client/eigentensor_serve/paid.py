@@ -1,6 +1,7 @@
 """Tasks in a market, paid by this process's account within a budget."""
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from eigentensor.task import Closed, Order, State, order_uuid
 from eigentensor.task import objects as schemas
 from eigentensor.web.problems import of_error
 from eigentensor_client import stages
+from eigentensor_client.attempts import ENDS
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
@@ -30,34 +32,43 @@ _log = structlog.get_logger(__name__)
 
 
 class PaidBackend:
-    """Follows its tasks in a thread until `close`, also those of the process before it; moves on what is late."""
+    """Follows its tasks in threads until `close`, also those of the process before it: moves on what is late, posts
+    again what ended without a result."""
 
     is_local = False
 
-    def __init__(self, client: Client, ledger: Ledger, changes: Changes, budget: Budget, max_price: int) -> None:
+    def __init__(
+        self, client: Client, ledger: Ledger, changes: Changes, budget: Budget, max_price: int, retries: int = 0
+    ) -> None:
         """`max_price` is the most that is offered, in wei: what it takes with one verifier at the least fee is the most
-        that a caller's task may put into escrow."""
+        that a caller's task may put into escrow. A job is posted again at most `retries` times."""
         self._client = client
         self._ledger = ledger
         self._changes = changes
         self._budget = budget
         self._most = escrow(client.network.deployment.parameters, Terms(max_price))
+        self._retries = retries
         self._show = Show(client.network)
         self._views: dict[str, TaskView] = {}
         self._ended_views: dict[str, TaskView] = {}
         self._ended = threading.Event()
-        self._healthy = True
-        self._thread = threading.Thread(target=self._follow, name="follow")
-        self._thread.start()
+        self._forgot = 0.0
+        self._failing: set[str] = set()
+        # A post takes blocks: meanwhile the others are followed.
+        rounds = {"follow": self._follow, "post again": self._post_again}
+        self._threads = [threading.Thread(target=self._repeat, args=one, name=one[0]) for one in rounds.items()]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """As `Backend.close`."""
         self._ended.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def is_healthy(self) -> bool:
         """As `Backend.is_healthy`."""
-        return self._healthy
+        return not self._failing
 
     # ---- Asking ----
 
@@ -81,8 +92,8 @@ class PaidBackend:
         """As `Backend.ask`."""
         named = ask.named(caller, key)
         known = self._ledger.known(named)
-        if known is not None and (sent := self._sent(known)) is not None:
-            return sent
+        if known is not None and (known.retries or (known := self._sent(known)) is not None):
+            return known
         work, terms = self._work(ask), self._terms(ask)
         self._client.check(work, terms)
         budgets = [(self._budget, None), *([(ask.budget, ask.app)] if ask.budget else [])]
@@ -92,11 +103,10 @@ class PaidBackend:
         (order,) = self._client.drafts([work], [upload(self._client.gateway, work)], terms)
         task = order_uuid(order, self._client.network.deployment.domain).hex()
         job = Job(task, named, ask.app, now(), order.to_json(), escrow_of(order), cut=ask.cut)
-        response = self._response(_as(self._client.view(order), State.OPEN), "asked")
-        job = self._ledger.add(job, response, *budgets)
+        job = self._ledger.add(job, self._asked(job), *budgets)
         sent = self._sent(job)
         if sent is None:
-            raise NotYet(f"task {job.task} was never posted in time", fix="Ask again.")
+            raise NotYet(f"task {job.current} was never posted in time", fix="Ask again.")
         return sent
 
     def _terms(self, ask: Ask) -> Terms:
@@ -133,75 +143,126 @@ class PaidBackend:
         """
         if job.state is not JobState.ASKED:
             return job
-        order = Order.from_json(job.posted or {})
-        task = self._client.view(order)
+        task = self._task(job)
         if task.state is State.NONE:
-            if task.block >= order.accept_by:
-                self._void(job, task, TaskError(f"task {job.task} was never posted"))
+            if task.block >= task.order.accept_by:
+                self._void(job, task, TaskError(f"task {job.current} was never posted"))
                 return None
             try:
-                self._client.send([order])
+                self._client.send([task.order])
             except Reverted as error:
-                if self._client.view(order).state is State.NONE:
+                if self._task(job).state is State.NONE:
                     self._void(job, task, error)
                     raise
         self._look(job)
         return self._ledger.job(job.task)
 
+    def _task(self, job: Job) -> TaskView:
+        """The job's task under way as the chain has it."""
+        return self._client.view(Order.from_json(job.posted or {}))
+
     # ---- Following ----
 
-    def _follow(self) -> None:
-        forgot = 0.0
+    def _repeat(self, name: str, step: Callable[[], None]) -> None:
+        """Until `close`, whatever a step raises: a fault must not leave all later tasks alone."""
         while not self._ended.wait(self._client.poll):
             try:
-                if forgot < now() - DAY:
-                    forgot = now()
-                    self._ledger.forget(forgot - _KEPT, jobs=False)
-                for job in self._ledger.unfinished():
-                    self._look(job)
-                self._healthy = True
+                step()
+                self._failing.discard(name)
             except EigenTensorError as error:
-                if self._healthy:
-                    _log.warning("cannot follow", error=error.what)
-                self._healthy = False
-            except Exception as error:  # a fault must not leave all later tasks unfollowed
-                _log.error("cannot follow", exc_info=error)
-                self._healthy = False
+                if name not in self._failing:
+                    _log.warning(f"cannot {name}", error=error.what)
+                self._failing.add(name)
+            except Exception as error:
+                _log.error(f"cannot {name}", exc_info=error)
+                self._failing.add(name)
+
+    def _follow(self) -> None:
+        if self._forgot < now() - DAY:
+            self._forgot = now()
+            self._ledger.forget(self._forgot - _KEPT, jobs=False)
+        for job in self._ledger.unfinished():
+            self._look(job)
 
     def _look(self, job: Job) -> None:
         """Writes down how a task stands if that has changed, and moves it on if everybody else is late."""
-        order = Order.from_json(job.posted or {})
-        task = self._client.view(order)
+        task = self._task(job)
         if task.state is State.NONE:
-            if task.block > order.accept_by:  # also one that was in a block which the chain forgot
-                self._void(job, task, TaskError(f"task {job.task} was never posted"))
+            if task.block > task.order.accept_by:  # also one that was in a block which the chain forgot
+                self._void(job, task, TaskError(f"task {job.current} was never posted"))
             return
-        before = self._views.get(job.task)
+        before = self._views.get(job.current)
         if before is None or before.life != task.life:
+            if self._goes_on(job, task):
+                self._ask_again(job, task)
+                return
             ended = task.state.is_terminal
             self._record(
                 job, task, state=JobState.ENDED if ended else JobState.OPEN, cost=_cost(task) if ended else None
             )
         self._client.move_on(task)
 
+    def _refresh(self, job: Job) -> None:
+        """`_look` at the task under way now, if there is one."""
+        if not (job := self._ledger.job(job.task)).is_over:
+            self._look(job)
+
+    # ---- Asking again ----
+
+    def _goes_on(self, job: Job, task: TaskView) -> bool:
+        """Whether a job is to be asked for again, now that its task has ended so."""
+        if job.is_over or len(job.retries) >= self._retries:
+            return False
+        return isinstance(stages.failure(task, "result", self._client.amount), ENDS)
+
+    def _ask_again(self, job: Job, task: TaskView) -> None:
+        """Writes down the order of another task for the same work, which `_post_again` sends."""
+        order = self._client.renewed(task)
+        uuid = order_uuid(order, self._client.network.deployment.domain).hex()
+        again = replace(job, posted=order.to_json(), retries=(*job.retries, uuid))
+        if self._ledger.retry(again, self._response(job, task), self._asked(again)):
+            self._views.pop(job.current, None)
+            _log.info("asked again", task=job.task, ended=job.current, state=task.words, now=uuid)
+            self._changes.notify(job.task)
+
+    def _post_again(self) -> None:
+        """Sends what is asked for again: together, or alone where one of them is refused."""
+        jobs = [job for job in self._ledger.unfinished() if job.retries and job.state is JobState.ASKED]
+        if not jobs:
+            return
+        with suppress(Reverted):
+            self._client.send([Order.from_json(job.posted or {}) for job in jobs])
+        for job in jobs:
+            with suppress(Reverted):  # it is void then
+                self._sent(job)
+
+    # ---- Telling ----
+
     def _record(
         self, job: Job, task: TaskView, stage: str | None = None, *,
         state: JobState | None = None, cost: int | None = None, error: EigenTensorError | None = None,
     ) -> None:  # fmt: skip
-        if stage is None:
-            self._remember(job, task)
-        response = self._response(task, stage)
-        self._ledger.record(
-            job.task, response, state=state, cost=cost, problem=None if error is None else of_error(error)
-        )
+        response, problem = self._response(job, task, stage), None if error is None else of_error(error)
+        with self._ledger.database.lock:
+            if self._ledger.job(job.task).current != job.current:
+                return  # another thread has seen how it ended, and asked again
+            if stage is None:
+                self._remember(task)
+            self._ledger.record(job.task, response, state=state, cost=cost, problem=problem)
         self._changes.notify(job.task)
 
-    def _response(self, task: TaskView, stage: str | None = None) -> schemas.Task:
+    def _response(self, job: Job, task: TaskView, stage: str | None = None) -> schemas.Task:
         response = self._show.task(task)
+        if job.earlier:
+            response["earlier"] = list(job.earlier)
         return response if stage is None else {**response, "state": stage, "stage": stage}
 
+    def _asked(self, job: Job) -> schemas.Task:
+        """The task of an order that was not sent yet."""
+        return self._response(job, _as(self._task(job), State.OPEN), "asked")
+
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
-        self._views.pop(job.task, None)
+        self._views.pop(job.current, None)
         self._record(job, _as(task, State.CANCELLED), "void", state=JobState.VOID, cost=0, error=error)
 
     # ---- What became of it ----
@@ -223,9 +284,7 @@ class PaidBackend:
 
     def result(self, job: Job) -> Outcome:
         """As `Backend.result`."""
-        task = self._view(job)
-        if task is None:
-            raise NotYet(f"task {job.task} is not in a block yet: there is no result yet")
+        task = self._seen(job, "there is no result yet")
         result = self._client.deliver(task, states=False)
         outputs, _ = fetch_roots(self._client.gateway, result.outputs_root)
         program = self._client.program(task.order.program.hex())
@@ -233,48 +292,50 @@ class PaidBackend:
 
     def explain(self, job: Job) -> schemas.Explanation:
         """As `Backend.explain`."""
-        task = self._view(job)
-        if task is None:
-            raise NotYet(f"task {job.task} is not in a block yet: nobody says anything about it")
+        task = self._seen(job, "nobody says anything about it")
         return cast(schemas.Explanation, {**self._client.explain(task), "now": self.show(job)})
 
     def cancel(self, job: Job) -> schemas.Task:
         """As `Backend.cancel`."""
-        task = self._view(job)
-        if task is None:
-            raise NotYet(f"task {job.task} is not in a block yet: it cannot be taken back yet")
+        self._refresh(job)  # of one that has ended just now the next is taken back
+        task = self._seen(job, "it cannot be taken back yet")
         with suppress(Reverted):  # accepted just now: the next look says so
             self._client.cancel(task)
-        self._look(job)
+        self._refresh(job)
         return self.show(job)
 
     def receipt(self, job: Job) -> bytes:
         """As `Backend.receipt`."""
-        task = self._view(job)
-        if task is None:
-            raise NotYet(f"task {job.task} is not in a block yet: there is no receipt yet")
-        return self._client.receipt(task).to_bytes()
+        return self._client.receipt(self._seen(job, "there is no receipt yet")).to_bytes()
 
-    def _view(self, job: Job) -> TaskView | None:
-        """The task as it was seen last; None before it is in a block. Raises why it was never posted."""
-        if self._ledger.job(job.task).state is JobState.VOID:
-            raise TaskError(f"task {job.task} was never posted: nothing is spent", fix="Ask again.")
-        if (task := self._views.get(job.task) or self._ended_views.get(job.task)) is not None:
-            return task
-        task = self._client.view(Order.from_json(job.posted or {}))
-        if task.state is State.NONE:
-            return None
-        if task.state.is_terminal:
-            self._remember(job, task)
+    def _seen(self, job: Job, what: str) -> TaskView:
+        """As `_view`. Raises NotYet, with what does not follow yet, where that is None."""
+        if (task := self._view(job)) is None:
+            raise NotYet(f"task {self._ledger.job(job.task).current} is not in a block yet: {what}")
         return task
 
-    def _remember(self, job: Job, task: TaskView) -> None:
+    def _view(self, job: Job) -> TaskView | None:
+        """The task under way as it was seen last; None before it is in a block, and once it is to be followed by
+        another one. Raises why it was never posted."""
+        job = self._ledger.job(job.task)
+        if job.state is JobState.VOID:
+            raise TaskError(f"task {job.current} was never posted: nothing is spent", fix="Ask again.")
+        task = self._views.get(job.current) or self._ended_views.get(job.current)
+        if task is None:
+            task = self._task(job)
+            if task.state is State.NONE:
+                return None
+            if task.state.is_terminal:
+                self._remember(task)
+        return None if self._goes_on(job, task) else task
+
+    def _remember(self, task: TaskView) -> None:
         """What has not ended until it has, and some of what has."""
         if not task.state.is_terminal:
-            self._views[job.task] = task
+            self._views[task.uuid] = task
             return
-        self._ended_views[job.task] = task
-        self._views.pop(job.task, None)
+        self._ended_views[task.uuid] = task
+        self._views.pop(task.uuid, None)
         if len(self._ended_views) > _REMEMBERED:
             self._ended_views.clear()
 

@@ -22,7 +22,7 @@ from eigentensor.web.documents import BINARY, Responses, refused, response
 from eigentensor_serve import asking, documents
 from eigentensor_serve.bodies import ExecuteBody, TaskBody
 from eigentensor_serve.documents import RANGE
-from eigentensor_serve.ledger import Event, Job, State
+from eigentensor_serve.ledger import Event, Job
 from eigentensor_serve.queries import Elements, TaskQuery
 from eigentensor_serve.service import Service, caller_of
 
@@ -127,7 +127,7 @@ def tasks(service: Service) -> APIRouter:
         after = int(last_event_id[:18]) if last_event_id.isascii() and last_event_id.isdigit() else 0
         while True:
             with service.changes.watched(job.task) as changed:
-                ended = ledger.job(job.task).state in (State.ENDED, State.VOID)
+                ended = ledger.job(job.task).is_over
                 for event in ledger.events(job.task, after):
                     after = event.number
                     yield _sent(event)

@@ -34,7 +34,7 @@ class Accepted(TypedDict):
     schema: Literal["eigentensor.accepted/1"]
     """Says what this object is."""
     task: Name
-    """The task's uuid."""
+    """The task's uuid; posted again it keeps this name here."""
     stage: str
     """Where it stands."""
     urls: Urls

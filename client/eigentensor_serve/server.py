@@ -183,7 +183,7 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
     with (
         client,
         closing(Ledger(settings.data / f"{name}.sqlite")) as ledger,
-        closing(PaidBackend(client, ledger, changes, budget, price)) as backend,
+        closing(PaidBackend(client, ledger, changes, budget, price, settings.retries)) as backend,
     ):
         uploads = Uploads(client.store, ledger.database, settings.max_kept)
         yield Service(

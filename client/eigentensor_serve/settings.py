@@ -32,6 +32,7 @@ class Settings(BaseSettings):
     budget_total: Tokens | None = Field(None, description="tokens that all days together may cost")
     max_tasks: int = Field(10_000, gt=0, description="tasks that a day (UTC) may have: no budget counts their gas")
     max_price: Tokens = Field("0.05", description="tokens offered for a task unless its caller says less: the most")
+    retries: int = Field(0, ge=0, description="how often a task is posted again whose escrow came back with no result")
     rate: float = Field(100, gt=0, description="requests per second of one caller; for a moment twice as many")
     max_open: int = Field(256, gt=0, description="requests of one caller that may be open at a time")
     max_body: int = Field(64 << 20, gt=0, description="bytes of the largest request")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from eigentensor import economics
 from eigentensor.chain import Call, Findings, Goal, Reader, Status, Step, from_wei, message_of, sendable
 from eigentensor.errors import ChainError, ConfigError, InsufficientFunds
-from eigentensor_operator.config import read_file, write_file
+from eigentensor_operator.config import Settings, read_file, write_file
 
 if TYPE_CHECKING:
     from eigentensor_operator import schemas
@@ -187,7 +187,8 @@ def prices(folder: Path, wanted: Mapping[str, str | None], *, write: bool) -> St
         write_file(folder, named)
         kept = read_file(folder)
     done = all(kept.get(name) == text for name, text in named.items())
-    shown = ", ".join(f"{name} {kept.get(name, '0') if done else named[name]}" for name in (named or wanted))
+    usual = {name: kept.get(name, Settings.model_fields[name].default) for name in wanted}
+    shown = ", ".join(f"{name} {(usual | named)[name]}" for name in (named or wanted))
     return Step("prices", f"ask for {shown}", Status.DONE if done else Status.TODO)
 
 

@@ -137,8 +137,8 @@ def raised(alarms: Mapping[Alarm, str]) -> tuple[RaisedAlarm, ...]:
 
 
 def report_of(settings: Settings, network: Network) -> Report:
-    """Raises ConfigError if no operator is named, Unreachable."""
-    operator = settings.address or (settings.account().address if settings.keystore else "")
+    """Of the operator that is named, else of the data folder's. Raises ConfigError if there is none, Unreachable."""
+    operator = settings.address or (settings.account().address if settings.keystore else _operator(settings))
     if not operator:
         raise ConfigError("which operator?", fix="Set --address or EIGENTENSOR_OPERATOR_ADDRESS.")
     chain = Reader(network)
@@ -186,6 +186,14 @@ def _earned(settings: Settings, head: int, time_of: Callable[[int], int]) -> tup
     with _journal(settings) as store:
         earnings = store.earnings(head)
     return Earned.of(earnings, midnight, time_of), Earned.of(earnings, now - timedelta(days=7), time_of)
+
+
+def _operator(settings: Settings) -> str:
+    """Whose the journal is; empty where there is none."""
+    if not settings.journal.exists():
+        return ""
+    with _journal(settings) as store:
+        return store.operator
 
 
 def _lines(settings: Settings) -> list[Line]:

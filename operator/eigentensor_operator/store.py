@@ -93,6 +93,12 @@ class Store:
         self._connection.execute("INSERT OR IGNORE INTO owner VALUES (1, ?, ?)", (market, operator))
         return bool(self._connection.execute("SELECT market, operator FROM owner").fetchone() == (market, operator))
 
+    @property
+    def operator(self) -> str:
+        """Whose journal it is; empty while it is nobody's."""
+        row = self._connection.execute("SELECT operator FROM owner").fetchone()
+        return str(row[0]) if row else ""
+
     def save(self, operator: Operator, cases: Iterable[Case], forgotten: Iterable[bytes] = ()) -> None:
         """Writes these cases of an operator and what they brought, and deletes those that are forgotten; what they
         brought stays."""

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eigentensor import economics
@@ -100,7 +100,6 @@ cases = st.tuples(amount, amount).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(parameters, cases)
 def test_every_formula_gives_what_the_contracts_give(terms: Any, p: Parameters, case: Case) -> None:
     assert terms.evaluate(astuple(p), astuple(case)).call() == amounts(p, case)

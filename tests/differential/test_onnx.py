@@ -67,6 +67,9 @@ def test_an_open_shape_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"'x' has the open shape \(batch, 16\)") as refused:
         import_onnx(path)
     assert "x=1,16" in refused.value.fix and refused.value.topic == "shapes"
+    with pytest.raises(CaptureError) as unfit:
+        import_onnx(path, {"x": (3, 17)})
+    assert "the shape (batch, 16)," in unfit.value.fix
     for shapes, why in (({"x": (3, 17)}, "not"), ({"x": (3,)}, "not"), ({"y": (1,)}, "no input 'y'")):
         with pytest.raises(CaptureError, match=why):
             import_onnx(path, shapes)

@@ -206,7 +206,7 @@ def test_scales_of_groups_before_opset_21(tmp_path: Path) -> None:
 floats = st.integers(0, 2**32 - 1).map(lambda bits: np.uint32(bits).view(np.float32))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(a=st.lists(floats, min_size=64, max_size=64), b=st.lists(floats, min_size=64, max_size=64), fmod=st.booleans())
 def test_a_rest_of_floats_is_exact(a: list[Any], b: list[Any], fmod: bool, tmp_path: Path) -> None:
     inputs = {"a": np.array(a, np.float32), "b": np.array(b, np.float32)}

@@ -3,13 +3,9 @@ compilers and a sandbox are missing."""
 
 import json
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -20,10 +16,10 @@ from onnx import TensorProto, helper
 
 from eigentensor.store import load_safetensors
 from eigentensor_local.devnet import Devnet, Party
+from support.newcomer.machine import ROOT, Machine, built_wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 MOST = 150 * MIB  #: of files that a client's packages bring
 TALK = "clang is not installed: the reference computes small programs, slowly, in its place, with the same bits"
@@ -60,63 +56,12 @@ def pythons() -> list[str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built of the files as they are now."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
-    (path,) = folder.iterdir()
-    return path
-
-
-class Machine:
-    """An empty folder, an empty home and a Python that has the wheel: what runs there sees no repository and finds
-    nothing on its path."""
-
-    def __init__(self, folder: Path, python: str, wheel: Path) -> None:
-        self.folder, self.home, venv = folder / "work", folder / "home", folder / "venv"
-        for empty in (self.folder, self.home):
-            empty.mkdir()
-        subprocess.run([python, "-m", "venv", str(venv)], check=True, capture_output=True)
-        self.bin = venv / "bin"
-        install = [str(self.bin / "python"), "-m", "pip", "install", "-q", str(wheel)]
-        subprocess.run(install, check=True, capture_output=True, timeout=1200)
-        (self.packages,) = (venv / "lib").glob("python3.*/site-packages")
-
-    def command(self, *words: str) -> list[str]:
-        """A command of the environment, where the repository is an empty folder."""
-        bwrap = shutil.which("bwrap") or "bwrap"
-        front = [bwrap, "--dev-bind", "/", "/", "--tmpfs", str(ROOT), "--chdir", str(self.folder), "--"]
-        return [*front, str(self.bin / words[0]), *words[1:]]
-
-    def environment(self, network: Path | None = None) -> dict[str, str]:
-        """No variable of this process; no driver of OpenCL either."""
-        alone = {"HOME": str(self.home), "PATH": str(self.home), "OCL_ICD_VENDORS": str(self.home)}
-        return alone | ({} if network is None else {"EIGENTENSOR_NETWORK": str(network)})
-
-    def run(self, *words: str, code: int = 0, network: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """What a command prints, which ends with a code."""
-        command, environment = self.command(*words), self.environment(network)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-        assert done.returncode == code and "Traceback" not in done.stderr, done.stdout + done.stderr
-        return done
-
-    @contextmanager
-    def serving(self, pattern: str, *words: str) -> Iterator[str]:
-        """What a line of a command's talk says of a pattern, while it runs; then it is interrupted."""
-        process = subprocess.Popen(
-            self.command(*words), env=self.environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        try:
-            assert process.stderr is not None
-            yield next(match[0] for line in process.stderr if (match := re.search(pattern, line)))
-        finally:
-            os.killpg(process.pid, signal.SIGINT)
-            process.communicate(timeout=60)
+    return built_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module", params=pythons(), ids=lambda python: Path(python).parents[1].name)
 def machine(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    made = Machine(tmp_path_factory.mktemp("machine"), request.param, wheel)
+    made = Machine(tmp_path_factory.mktemp("machine"), request.param, wheel, bare=True)
     (made.folder / "model.py").write_text(MODEL)
     (made.folder / "local.py").write_text(LOCAL)
     np.save(made.folder / "x.npy", np.random.default_rng(0).standard_normal((4, 8), dtype=np.float32))

@@ -441,9 +441,7 @@ def http(served: tuple[str, Daemon], client: Chain, order_of: Orders) -> Iterato
         yield http, order.to_json()
 
 
-@hypothesis_settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@hypothesis_settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     method=st.sampled_from(["GET", "PUT", "POST", "HEAD", "DELETE", "PATCH"]),
     route=st.sampled_from(

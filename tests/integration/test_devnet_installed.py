@@ -15,8 +15,9 @@ from eigentensor_local import foundry
 ROOT = Path(__file__).parents[2]
 EXAMPLE = """
 import runpy
+from eigentensor_local.cli import matmul
 from eigentensor_local.demo import EXAMPLES
-print(len(runpy.run_path(str(EXAMPLES / "digits.py"))["load"]()[1].labels), EXAMPLES)
+print(len(runpy.run_path(str(EXAMPLES / "digits.py"))["load"]()[1].labels), EXAMPLES, matmul())
 """
 
 
@@ -62,5 +63,6 @@ def test_the_demo_has_what_it_reads(environment: dict[str, str], installed: Path
     done = subprocess.run(
         command, cwd=tmp_path / "empty", env=environment, capture_output=True, text=True, timeout=120, check=True
     )
-    count, place = done.stdout.split()
+    count, place, program = done.stdout.split()
     assert count == "297" and Path(place).is_relative_to(installed)
+    assert Path(program).is_relative_to(installed) and Path(program).exists()

@@ -1,6 +1,7 @@
 """A local chain's blocks come with its clock, and with nothing else: what counts blocks as time counts right."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from tinygrad import Tensor
 
 import eigentensor as et
 from eigentensor.chain.keys import ANVIL_KEYS
+from eigentensor.errors import ChainError
 from eigentensor.program.codec import encode
 from eigentensor.store import load_safetensors, save_safetensors
 from eigentensor_local.anvil import Anvil, start_anvil
@@ -28,6 +30,14 @@ def sent(anvil: Anvil, nonce: int) -> HexBytes:
     nobody = to_checksum_address("0x" + "11" * 20)
     fields = {"chainId": 31337, "nonce": nonce, "to": nobody, "value": 1, "gas": 21_000, "gasPrice": 10**10}
     return anvil.web3.eth.send_raw_transaction(Account.sign_transaction(fields, ANVIL_KEYS[0]).raw_transaction)
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ChainError, match=f"the port {port} is taken") as raised:
+            start_anvil(port)
+    assert raised.value.fix == "Name another port; 0 chooses a free one."
 
 
 def test_a_transaction_waits_for_the_clock_but_where_the_chain_hurries() -> None:

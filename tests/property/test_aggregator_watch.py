@@ -76,7 +76,7 @@ def situations(draw: st.DrawFn) -> tuple[Policy, Situation]:
     return policy, Situation(block, now.funds, lives, looks, rests)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(situations())
 def test_the_watcher_stakes_only_what_it_may_on_what_it_knows(situation: tuple[Policy, Situation]) -> None:
     policy, now = situation
@@ -103,7 +103,7 @@ def test_the_watcher_stakes_only_what_it_may_on_what_it_knows(situation: tuple[P
             assert life.state is State.CONVICTED and life.games[do.game].challenger == CHALLENGER
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(life=histories(b"\7" * 32), block=st.integers(40, 400))
 def test_every_bond_and_every_task_has_a_message_that_frees_it(life: Life, block: int) -> None:
     """INVARIANT 37: as long as something is held there is a block from which a message is due about it."""

@@ -159,7 +159,7 @@ def proven(element: Node, guard: Node | None, elements: int) -> bool:
     return proof.overflow is None and proof.outside is None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.integers(0, 1 << 32))
 def test_a_load_that_leaves_its_parameter_is_never_admitted(seed: int) -> None:
     random = Random(seed)
@@ -178,7 +178,7 @@ def test_a_load_that_leaves_its_parameter_is_never_admitted(seed: int) -> None:
         assert not proven(element, guard, short)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 1 << 32), st.integers(0, 40))
 def test_a_guard_on_the_very_element_always_suffices(seed: int, elements: int) -> None:
     random = Random(seed)

@@ -72,7 +72,7 @@ def moves(draw: st.DrawFn) -> Callable[[tuple[int, ...]], Move]:
     return step
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(moves(), min_size=1, max_size=6), st.booleans())
 def test_a_captured_function_is_the_function(steps: list[Callable[[tuple[int, ...]], Move]], realized: bool) -> None:
     context = TensorContext()

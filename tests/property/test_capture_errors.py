@@ -46,7 +46,7 @@ def functions(draw: st.DrawFn, depth: int = 4) -> Callable[[Tensor], Tensor]:
     return lambda x: getattr(f(x), method)(g(x))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(functions())
 def test_every_function_is_captured_or_refused(function: Callable[[Tensor], Tensor]) -> None:
     ways: tuple[Callable[..., GraphProgram | Graph], ...] = capture, capture_graph

@@ -51,7 +51,7 @@ def sums(draw: st.DrawFn, depth: int = 3) -> Sum:
     return made
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(sums())
 def test_an_expression_of_places_is_that_of_integers(expression: Sum) -> None:
     def function(x: Tensor, n: UOp) -> Tensor:
@@ -65,7 +65,7 @@ def test_an_expression_of_places_is_that_of_integers(expression: Sum) -> None:
         assert result.tolist() == [expression.number(n, i) for i in range(COUNT)]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.tuples(st.integers(2, 3), st.integers(2, 3)),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),

@@ -48,7 +48,7 @@ from support.programs.worked_examples import index, session
 from support.stories.games import Played, account_of, claimed, fabulist, honest, play, reckless
 from support.stories.liars import Fault, Liar, some_fault
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=25)
 VERDICT, DETERMINED = Outcome(True, Reason.VERDICT), Outcome(True, Reason.DETERMINED)
 
 

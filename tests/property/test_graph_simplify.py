@@ -19,7 +19,7 @@ from eigentensor.runtime.compiled import execute as compiled
 from support.programs import random_graphs
 
 RANDOM = st.randoms(use_true_random=False)
-PLAIN = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+PLAIN = settings(derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def check(random: Random, execute: Callable[..., Results], change: Callable[[Graph], Graph] = simplified) -> None:

@@ -106,7 +106,7 @@ answers = st.binary(max_size=200) | st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(response=answers, question=st.sampled_from(sorted(ASKED)))
 def test_any_answer_is_one_or_an_error_of_the_tree(listening: Hostile, response: bytes, question: str) -> None:
     listening.raw, listening.file = response, None
@@ -127,7 +127,7 @@ files = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(file=files | st.binary(max_size=99), question=st.sampled_from(["a blob", "results", "what an order names"]))
 def test_any_file_is_what_was_asked_for_or_an_error_of_the_tree(listening: Hostile, file: bytes, question: str) -> None:
     listening.file = file

@@ -16,7 +16,7 @@ from eigentensor.runtime.incremental.regions import dirty
 from support.programs import random_graphs
 from support.programs.reruns import by_reference, rerun, small_boxes
 
-PLAIN = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+PLAIN = settings(derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def run_random_graph(seed: int) -> None:

@@ -469,7 +469,7 @@ class LongerOperatorMachine(OperatorMachine):
     pass
 
 
-OperatorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-LongerOperatorMachine.TestCase.settings = settings(max_examples=1000, stateful_step_count=80, deadline=None)
+OperatorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+LongerOperatorMachine.TestCase.settings = settings(max_examples=1000, stateful_step_count=80)
 TestOperatorMachine = OperatorMachine.TestCase
 TestOperatorMachineAtLength = pytest.mark.slow(LongerOperatorMachine.TestCase)

@@ -50,14 +50,14 @@ def written_otherwise(root: Node, choose: Callable[[int], int]) -> Node:
     return rewrite((root,), change)[0]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_commuted_and_reassociated_graphs_have_one_normal_form(root: Node, random: Random) -> None:
     other = written_otherwise(root, random.randrange)
     assert normal_form((root,)) == normal_form((other,))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(graphs())
 def test_a_normal_form_is_its_own(root: Node) -> None:
     (once,) = normal_form((root,))

@@ -15,7 +15,7 @@ from eigentensor.program.written import BYTES
 from support.generated.programs import Example, examples
 from support.programs.worked_examples import layer, session
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=40)
 Change = Callable[[dict[str, Any]], object]
 ODD: list[object] = [
     None, True, -1, 0, 1.0, 1 << 16, 1 << 40, 1 << 300, "", "x", "\ud800", [], {}, [0], "ADD", "float32",
@@ -31,7 +31,7 @@ def test_a_program_comes_back_from_its_text(example: Example) -> None:
     assert to_json(from_json(json.dumps(json.loads(text), indent=2))) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_changed_text_is_refused_by_name_or_another_program(data: st.DataObject) -> None:
     fields = json.loads(to_json(data.draw(st.sampled_from([layer().program, session().program]))))

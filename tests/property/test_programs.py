@@ -19,7 +19,7 @@ from eigentensor.program.ops import REDUCTIONS, DType, Op
 from eigentensor.program.validity import sentences
 from support.generated.programs import Example, examples, generate
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=40)
 
 
 @FEW
@@ -157,7 +157,7 @@ def test_generated_programs_use_every_operation_and_type() -> None:
     assert any(program.variables for program in programs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 1 << 32), st.integers(0, 1 << 32))
 def test_a_program_with_changed_parts_is_refused_or_canonical(seed: int, change: int) -> None:
     random = Random(change)

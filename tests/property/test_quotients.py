@@ -47,7 +47,7 @@ def divisions(draw: st.DrawFn) -> tuple[Node, Node, dict[Node, Node], list[tuple
     return of, by, extents, bounded
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(divisions())
 def test_what_is_found_is_quotient_and_remainder_everywhere(of: Any) -> None:
     dividend, by, extents, variables = of

@@ -16,7 +16,7 @@ from eigentensor.runtime.incremental.regions import dirty
 from support.generated.programs import generate
 from support.programs.changes import buffers_of, covered, differing, random_box, with_changes
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=40)
 
 
 @FEW

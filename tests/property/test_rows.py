@@ -123,7 +123,7 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=4), st.integers(0, 1 << 32))
 def test_rows_that_are_said_to_keep_apart_do(names: list[str], seed: int) -> None:
     graph = capture(lambda x: reduce(lambda value, name: STEPS[name](value), names, x), {"x": X})

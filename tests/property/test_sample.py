@@ -24,7 +24,7 @@ def executed(b: BoundProgram, chosen: sample.Sample) -> dict[int, np.ndarray]:
     return dict(retrace(b.program, b.tensors, b.variables, b.repeat, keep=chosen.keep).kept)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.binary(min_size=32, max_size=32))
 def test_right_results_pass(seed: int, randomness: bytes) -> None:
     b = bound(seed)
@@ -32,7 +32,7 @@ def test_right_results_pass(seed: int, randomness: bytes) -> None:
     sample.recheck(b, chosen, executed(b, chosen), randomness)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.binary(min_size=32, max_size=32), st.randoms(use_true_random=False))
 def test_a_flipped_bit_in_a_sampled_element_is_found(seed: int, randomness: bytes, random: Random) -> None:
     b = bound(seed)

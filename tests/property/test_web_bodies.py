@@ -4,7 +4,7 @@ import asyncio
 import tracemalloc
 from collections.abc import AsyncIterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eigentensor.merkle import PIECE
@@ -13,7 +13,6 @@ from eigentensor.web.bodies import pieces
 SIZES = st.integers(0, 3 * PIECE) | st.sampled_from([0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE])
 
 
-@settings(deadline=None)
 @given(sizes=st.lists(SIZES, max_size=6))
 def test_a_stream_is_cut_into_pieces_however_it_arrives(sizes: list[int]) -> None:
     data = b"".join(bytes([number + 1]) * size for number, size in enumerate(sizes))

@@ -70,7 +70,7 @@ def test_a_float64_is_refused_with_the_line_that_casts_it() -> None:
 def test_all_missing_names_are_told_with_all_that_there_are() -> None:
     with pytest.raises(BindingError, match="missing b, w") as refusal:
         bind(LAYER.program, {"x": LAYER.tensors["x"]})
-    assert refusal.value.fix == "The program has b, w, x."
+    assert refusal.value.fix == "Give what the program has: b, w, x."
 
 
 def test_bfloat16_comes_as_patterns_and_never_as_a_list() -> None:

@@ -92,8 +92,9 @@ def test_without_npm_one_line_says_how_to_get_it() -> None:
 
 def test_where_npm_fails_its_reason_is_shown_and_nothing_is_left(path: Path) -> None:
     script(path / "npm", "#!/bin/sh\necho 'npm error network' >&2\necho 'npm error is away' >&2\nexit 1\n")
-    with pytest.raises(ConfigError, match=r"could not install @foundry-rs/.*: network is away"):
+    with pytest.raises(ConfigError, match=r"could not install @foundry-rs/.*: network is away") as raised:
         foundry.anvil()
+    assert raised.value.fix.startswith("Let npm reach its registry")
     assert os.listdir(kept()) == []
 
 

@@ -13,7 +13,7 @@ from eigentensor.chain import save_account
 from eigentensor.chain.keys import keystore_folder
 from eigentensor.errors import ConfigError
 from eigentensor_operator.config import Settings
-from eigentensor_operator.onboarding import Plan
+from eigentensor_operator.onboarding import Plan, prices
 from eigentensor_operator.starting import bench_command, run_command, signer_of
 
 OWNER: LocalAccount = Account.from_key("0x" + "5a" * 32)
@@ -81,3 +81,10 @@ def test_network_folder_and_pace_are_named_where_they_are_not_the_usual(monkeypa
 def test_a_signer_that_is_nobody_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--signer: "):
         signer_of(text)
+
+
+def test_the_prices_of_a_plan_are_those_with_which_the_daemon_starts(tmp_path: Path) -> None:
+    wanted = {"min_price": None, "price_per_hour": None}
+    assert prices(tmp_path, wanted, write=True).what == "ask for min_price 0, price_per_hour 0.001"
+    assert prices(tmp_path, wanted | {"min_price": "2"}, write=True).what == "ask for min_price 2"
+    assert prices(tmp_path, wanted, write=True).what == "ask for min_price 2, price_per_hour 0.001"

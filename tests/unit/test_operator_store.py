@@ -87,8 +87,10 @@ def test_the_checkpoint_is_kept(tmp_path: Path) -> None:
 
 def test_a_journal_belongs_to_one_operator_in_one_market(tmp_path: Path) -> None:
     store = Store(tmp_path / "journal.sqlite")
+    assert store.operator == ""
     assert store.belongs_to("market", "me")
     assert store.belongs_to("market", "me")
+    assert store.operator == "me"
     assert not store.belongs_to("market", "another")
     assert not store.belongs_to("another", "me")
 

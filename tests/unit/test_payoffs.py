@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eigentensor_economics.payoffs import Payoffs, check_rate
@@ -15,10 +15,8 @@ rates = st.integers(0, 1_000).map(lambda part: F(part, 1_000))
 amounts = st.integers(0, 100_000).map(lambda part: F(part, 999))
 payoffs = st.builds(Payoffs, amounts, amounts, amounts, rates, rates, rates, rates)
 worthwhile = payoffs.map(lambda p: replace(p, payment=p.cost + p.payment + F(1, 999)))
-patient = settings(deadline=None)
 
 
-@patient
 @given(payoffs)
 def test_the_expectations_are_the_sums_of_their_rows(p: Payoffs) -> None:
     for strategy, expected in (("honest", p.honest), ("dishonest", p.dishonest)):
@@ -27,7 +25,6 @@ def test_the_expectations_are_the_sums_of_their_rows(p: Payoffs) -> None:
         assert sum(row.probability * row.payoff for row in rows) == expected
 
 
-@patient
 @given(payoffs)
 def test_at_the_least_stake_honesty_is_as_good_and_below_it_is_not(p: Payoffs) -> None:
     least = p.minimum_stake
@@ -41,7 +38,6 @@ def test_at_the_least_stake_honesty_is_as_good_and_below_it_is_not(p: Payoffs) -
         assert below.honest < below.dishonest
 
 
-@patient
 @given(payoffs)
 def test_up_to_the_largest_stake_an_honest_node_takes_part(p: Payoffs) -> None:
     most = p.maximum_stake
@@ -51,7 +47,6 @@ def test_up_to_the_largest_stake_an_honest_node_takes_part(p: Payoffs) -> None:
         assert replace(p, stake=most).honest == 0 > replace(p, stake=most + 1).honest
 
 
-@patient
 @given(worthwhile)
 def test_at_the_break_even_rates_honesty_is_as_good(p: Payoffs) -> None:
     if (alpha := p.break_even_check) is not None:

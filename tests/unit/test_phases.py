@@ -3,7 +3,6 @@
 import io
 import re
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,9 +16,13 @@ from eigentensor_client.screen import Screen
 LONG = "accepted: waits for the executor's commit until block 118 (about {} s), or the refund of the escrow after it"
 
 
+def console(width: int) -> Console:
+    return Console(file=io.StringIO(), width=width, height=24, force_terminal=True, color_system=None)
+
+
 @pytest.fixture
-def terminal() -> Iterator[Console]:
-    yield Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+def terminal() -> Console:
+    return console(80)
 
 
 def text_of(console: Console) -> str:
@@ -39,7 +42,9 @@ def test_a_phase_that_is_over_leaves_its_line_with_its_seconds(terminal: Console
     assert [line for line in lines if line in end] == end  # once, however often its time changed
 
 
-def test_a_bar_is_not_cut_at_80_columns_and_drawn_only_where_it_is_known_how_far_it_is(terminal: Console) -> None:
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_bar_is_not_cut_and_drawn_only_where_it_is_known_how_far_it_is(width: int) -> None:
+    terminal = console(width)
     with Drawn(terminal) as bar:
         bar("uploading", 1, 2)
         bar(LONG.format(40))
@@ -48,7 +53,7 @@ def test_a_bar_is_not_cut_at_80_columns_and_drawn_only_where_it_is_known_how_far
         drawn = text_of(terminal)
     assert "━" not in drawn and "…" not in drawn
     assert LONG.format(40) in " ".join(drawn.replace("0:00:00", "").split())
-    assert max(map(len, drawn.splitlines())) <= 80
+    assert max(map(len, drawn.splitlines())) <= width
 
 
 def test_a_pipe_has_a_line_for_each_phase(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,7 @@ def test_no_byte_can_be_changed(name: str) -> None:
         _refuses(data, place, 1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from(sorted(RECEIPTS)), st.floats(0, 1, exclude_max=True), st.integers(1, 255))
 def test_no_byte_anywhere_can_be_changed_to_any_other(name: str, at: float, change: int) -> None:
     data = RECEIPTS[name].to_bytes()
@@ -144,7 +144,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_hostile_file_is_refused_by_name_and_never_breaks_the_reader(data: st.DataObject) -> None:
     value = json.loads(RECEIPTS["convicted"].to_bytes())
@@ -176,7 +176,6 @@ def test_what_is_no_receipt_is_refused(text: bytes) -> None:
         Receipt.from_bytes(text)
 
 
-@settings(deadline=None)
 @given(
     st.binary(max_size=300)
     | st.sampled_from(RECEIPTS["confirmed"].transactions).map(lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]))

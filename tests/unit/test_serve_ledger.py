@@ -167,6 +167,72 @@ def test_what_is_forgotten_is_not_remembered(path: Path) -> None:
     ledger.close()
 
 
+def again(job: Job, task: str) -> Job:
+    return replace(job, posted={"nonce": len(job.retries) + 2}, retries=(*job.retries, task))
+
+
+EXPIRED: Task = TASK | {"stage": "expired"}
+
+
+def test_a_job_that_is_asked_for_again_keeps_its_name_and_is_found_by_every_task(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        first = ledger.add(job("a", key="k"), ASKED)
+        ledger.add(job("x"), ASKED)
+        ledger.record("a", TASK | {"stage": "open"}, state=State.OPEN)
+        second = again(first, "b")
+        assert ledger.retry(second, EXPIRED, ASKED)
+        assert ledger.job("a") == ledger.job("b") == second and second.state is State.ASKED
+        ledger.record("a", TASK | {"stage": "open"}, state=State.OPEN)
+        assert ledger.retry(again(second, "c"), EXPIRED, ASKED)
+    with closing(Ledger(path)) as ledger:
+        third = again(second, "c")
+        assert third == ledger.job("a") == ledger.job("b") == ledger.job("c") == ledger.known(first.key)
+        assert (third.current, third.earlier, third.posted) == ("c", ("a", "b"), {"nonce": 3})
+        assert ledger.job("x").earlier == () and ledger.job("x").current == "x"
+        stages = [event.response["stage"] for event in ledger.events("a")]
+        assert stages == ["asked", "open", "expired", "asked", "open", "expired", "asked"]
+        assert [entry.task for entry in ledger.unfinished()] == ["a", "x"] and ledger.unfinished()[0] == third
+        assert {entry.retries for _, entry in ledger.jobs()} == {("b", "c"), ()}
+        ledger.record("a", TASK | {"stage": "final"}, state=State.ENDED, cost=4)
+        ledger.forget(NOON + 1, jobs=True)
+        for task in "abc":
+            with pytest.raises(TaskNotFound):
+                ledger.job(task)
+
+
+def test_of_two_that_see_an_end_one_asks_again_and_nobody_does_after_the_last(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        first = ledger.add(job("a"), ASKED)
+        assert ledger.retry(again(first, "b"), EXPIRED, ASKED)
+        before = ledger.events("a")
+        assert not ledger.retry(again(first, "c"), EXPIRED, ASKED)
+        ledger.record("a", TASK | {"stage": "cancelled"}, state=State.ENDED, cost=0)
+        assert not ledger.retry(again(again(first, "b"), "c"), TASK, ASKED)
+        assert len(ledger.events("a")) == len(before) + 1 and ledger.job("a").current == "b"
+        with pytest.raises(TaskNotFound):
+            ledger.job("c")
+
+
+def test_a_job_counts_once_however_often_it_is_asked_for(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        first = ledger.add(job("a"), ASKED, (Budget(15, 15, 1), None))
+        assert ledger.retry(again(first, "b"), EXPIRED, ASKED)
+        assert ledger.spent() == 10 and ledger.spent(NOON - NOON % DAY) == 10
+        with pytest.raises(BudgetSpent):
+            ledger.check(10, NOON, (Budget(15), None))
+        ledger.record("a", TASK | {"stage": "final"}, state=State.ENDED, cost=4)
+        assert ledger.spent() == 4
+
+
+def test_a_ledger_of_an_earlier_version_can_ask_again(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        ledger.add(job("a"), ASKED)
+        ledger.database.rows("DROP TABLE retries")
+    with closing(Ledger(path)) as ledger:
+        assert ledger.retry(again(ledger.job("a"), "b"), EXPIRED, ASKED)
+        assert ledger.job("b").earlier == ("a",)
+
+
 def test_pages_are_newest_first(path: Path) -> None:
     ledger = Ledger(path)
     for task in "abcde":

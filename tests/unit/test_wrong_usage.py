@@ -67,6 +67,12 @@ def test_mistakes_are_explained_with_a_fix_and_leave_nothing(
     assert sorted(Path().iterdir()) == before
 
 
+def test_what_does_not_fit_is_said_before_a_network_is_started_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = called(capsys, "run", "net.py")
+    assert code == 2 and "missing x" in err and "fix  Give what the program has: x." in err
+    assert "network" not in err
+
+
 def test_what_a_users_file_prints_is_talk(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = called(capsys, "program", "capture", "net.py", "--json")
     assert (code, json.loads(out)["schema"]) == (0, "eigentensor.program/1")

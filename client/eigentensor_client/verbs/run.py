@@ -46,11 +46,14 @@ def run(
     from eigentensor_client.attempts import Attempts
     from eigentensor_client.orders import read_terms, terms_for
     from eigentensor_client.sources import is_uuid
+    from eigentensor_client.transfer import bound
     from eigentensor_client.verbs.outputs import show_result
 
     talk = Screen(as_json=json)
     with within(timeout) as clock, talk.names_waits():
         work = None if is_uuid(execution.program) else read_work(execution)
+        if work is not None:
+            bound(work)  # what does not fit is said before a network is started for it
         with (
             _started(network, talk, keep=keep) as own,
             paying(network, json=json) as (screen, client, show),

@@ -121,8 +121,10 @@ def proofs(deployed: Deployed, jobs: list[Job]) -> list[dict[str, Any]]:
     listed = []
     for job in jobs:
         response, has_receipt = deployed.service.backend.show(job), not deployed.service.backend.is_local
-        url = f"/v1/tasks/{job.task}/receipt" if has_receipt else None
-        listed.append({"task": job.task, "state": response["stage"], "price": response["price"], "receipt": url})
+        url = f"/v1/tasks/{response['task']}/receipt" if has_receipt else None
+        listed.append(
+            {"task": response["task"], "state": response["stage"], "price": response["price"], "receipt": url}
+        )
     return listed
 
 

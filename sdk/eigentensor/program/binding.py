@@ -97,7 +97,9 @@ def _check_names(what: str, expected: Mapping[str, object], actual: Mapping[str,
         lacks = f"missing {', '.join(missing)}" if missing else ""
         more = f"unknown {', '.join(unknown)}" if unknown else ""
         names = ", ".join(sorted(expected)) or "none"
-        raise BindingError(f"{what}s: {' and '.join(filter(None, (lacks, more)))}", fix=f"The program has {names}.")
+        raise BindingError(
+            f"{what}s: {' and '.join(filter(None, (lacks, more)))}", fix=f"Give what the program has: {names}."
+        )
 
 
 def _check_variables(program: Program, variables: Mapping[str, int], repeat: int) -> None:

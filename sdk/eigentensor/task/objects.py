@@ -254,6 +254,9 @@ class Task(TypedDict):
     """Verifier by verifier; left out where a service executes the task itself."""
     convicted: NotRequired[Conviction | None]
     """Why the executor was convicted, if it was; left out where a service executes the task itself."""
+    earlier: NotRequired[list[Name]]
+    """Tasks for the same work that ended without a result before this one was posted, in order; left out where there
+    are none, told by `eigentensor serve`."""
 
 
 @documented
@@ -394,7 +397,8 @@ class Result(TypedDict):
     saved: NotRequired[Wei | None]
     """Wei of the highest price that was offered which the price leaves the client; told by the command."""
     earlier: NotRequired[list[Name]]
-    """Tasks for the same work that ended without a result before it was posted again; told by the command."""
+    """Tasks for the same work that ended without a result before it was posted again; told by the command, and by
+    `eigentensor serve` where there are some."""
     tensor: NotRequired[Tensor]
     """The only output, where there is one and it is named `output`."""
     files: NotRequired[Files]

@@ -32,7 +32,6 @@ def conforms(app: FastAPI, examples: int, headers: Mapping[str, str]) -> int:
 
             @settings(
                 max_examples=examples,
-                deadline=None,
                 database=None,
                 derandomize=True,
                 phases=[Phase.generate],

@@ -294,7 +294,7 @@ def fixed(declared: Mapping[str, Declared], shapes: Mapping[str, Shape]) -> dict
     """The shape that the model declares of each input, completed by `shapes`. Raises CaptureError."""
     if unknown := sorted(shapes.keys() - declared.keys()):
         there = ", ".join(declared) or "none"
-        raise CaptureError(f"the model has no input {unknown[0]!r}", fix=f"its inputs are: {there}")
+        raise CaptureError(f"the model has no input {unknown[0]!r}", fix=f"Its inputs are: {there}.")
     extents = {name: _fixed(name, declaration, shapes.get(name)) for name, declaration in declared.items()}
     numbers: dict[str, int] = {}
     for name, declaration in declared.items():
@@ -314,7 +314,7 @@ def _fixed(name: str, declared: Declared, shape: Shape | None) -> Shape:
             ones = ",".join(str(extent) if isinstance(extent, int) else "1" for extent in wanted or (1,))
             raise CaptureError(
                 f"the input {name!r} has the open shape {_shown(wanted)}",
-                fix=f"say which, such as {name}={ones}",
+                fix=f"Say which, such as {name}={ones}.",
                 topic="shapes",
             )
         shape = tuple(extent for extent in wanted if isinstance(extent, int))
@@ -323,7 +323,9 @@ def _fixed(name: str, declared: Declared, shape: Shape | None) -> Shape:
     fits = all(not isinstance(number, int) or number == e for number, e in zip(wanted, shape, strict=False))
     if not fits or len(wanted) != len(shape) or any(extent < 0 for extent in shape):
         what = f"the input {name!r} has the shape {_shown(wanted)}, not {_shown(shape)}"
-        raise CaptureError(what, fix="give a shape that fits")
+        raise CaptureError(
+            what, fix=f"Give {name!r} the shape {_shown(wanted)}, or export the model with open extents."
+        )
     return shape
 
 
