@@ -258,7 +258,7 @@ def _camel(name: str) -> str:
 UNMET = re.compile(
     "Zero.*|NotConnected|StakeMarginBelowOne|RecordBeyondHistory|ChallengeShorterThanReveal|EtaAboveOne|WrongCheckFloor|"
     "WrongAVS|WrongBounty|WrongOperatorSets|AlreadyLocked|NotThe(Game|Market|AllocationManager|ServiceManager)|"
-    "Safe.*|ReentrancyGuard.*|StringTooLong|InvalidShortString"
+    "Safe.*|ReentrancyGuard.*|StringTooLong|InvalidShortString|FailedCall|AddressEmptyCode"
 )
 
 
