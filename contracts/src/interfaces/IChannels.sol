@@ -271,7 +271,7 @@ interface IChannels is IMarket {
     ) external;
 
     /// @notice Convicts batch `receipt.number` for a receipt of a call that is not committed, by anybody, for the client: from the
-    /// batch's commit until its close, or, where it lapsed, for `challenge` blocks.
+    /// batch's commit until its close, or, where it lapsed while its pool was not over, for `challenge` blocks.
     function accuse(Offer calldata offer_, Deal calldata deal, CallReceipt calldata receipt, bytes calldata signature)
         external;
 

@@ -80,6 +80,7 @@ library BatchChecks {
         _checkRoots(book, r, roots);
         if (r.b.revealedAt == 0) Lives.checkAfter(r.revealBy(o.exec));
         Lives.checkUntil(r.answersBy(o.exec));
+        if (opening.slot == 0) revert IMarket.UnknownSlot(r.id, 0);
         uint256 index = opening.slot - 1;
         Answer memory a = book.answers[r.id][index];
         if (a.stage == Stage.None) revert IMarket.UnknownSlot(r.id, opening.slot);

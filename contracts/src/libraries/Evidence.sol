@@ -105,6 +105,8 @@ library Evidence {
         }
         if (receipt.index < c.count) revert IChannels.NoOmission(receipt.channel, receipt.index, c.count);
         if (r.b.state == BatchState.Begun) {
+            // What nobody can commit any more nobody pays: one fault does not convict the batch beside its own.
+            if (book.pools[r.pool].over) revert IChannels.PoolOver(r.pool);
             Lives.checkAfter(r.commitBy(o));
             Lives.checkUntil(r.commitBy(o) + r.p.challenge);
         }

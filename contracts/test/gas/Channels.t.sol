@@ -16,19 +16,19 @@ contract ChannelsGasTest is ChannelFixture {
     Deal[] private _deals;
 
     function test_1000CallsOfOneChannel() public {
-        _measure("1,000 calls, n = 1", 1, 1_000, 0.05e18, 1);
+        _measure("calls-one", 1, 1_000, 0.05e18, 1);
     }
 
     function test_10000CallsOfOneChannel() public {
-        _measure("10,000 calls, n = 4", 1, 10_000, 0.05e18, 4);
+        _measure("calls-four", 1, 10_000, 0.05e18, 4);
     }
 
     function test_10000CallsOfOneChannelManyChecked() public {
-        _measure("10,000 calls, n = 4, 10 %", 1, 10_000, 0.1e18, 4);
+        _measure("calls-ten", 1, 10_000, 0.1e18, 4);
     }
 
     function test_10000CallsOf256Channels() public {
-        _measure("10,000 calls of 256 channels", 256, 10_240, 0.05e18, 4);
+        _measure("calls-many", 256, 10_240, 0.05e18, 4);
     }
 
     /// @dev What bounds a batch: a line, one with the longest tail, and the proof of a part of a share.
@@ -118,8 +118,8 @@ contract ChannelsGasTest is ChannelFixture {
         _commitAndBegin(2);
         _snap("commit, begin of the next");
         _check(channels.batchOf(pool, 2));
-        vm.snapshotValue("calls", _name, _total);
-        vm.snapshotValue("calls", string.concat(_name, ", per call"), _total / calls);
+        vm.snapshotValue(_name, "all", _total);
+        vm.snapshotValue(_name, "per call", _total / calls);
     }
 
     function _serve(uint256 calls) private {
@@ -188,6 +188,6 @@ contract ChannelsGasTest is ChannelFixture {
     }
 
     function _snap(string memory what) private {
-        _total += vm.snapshotGasLastCall("calls", string.concat(_name, ": ", what));
+        _total += vm.snapshotGasLastCall(_name, what);
     }
 }

@@ -5,7 +5,7 @@ import {BatchState, Breach, Deal, Part, Place} from "../../src/interfaces/Deals.
 import {IChannels} from "../../src/interfaces/IChannels.sol";
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
 import {IMarket} from "../../src/interfaces/IMarket.sol";
-import {Stage} from "../../src/interfaces/Tasks.sol";
+import {Opening, Stage} from "../../src/interfaces/Tasks.sol";
 import {Shares} from "../../src/libraries/Shares.sol";
 import {ChannelFixture} from "../ChannelFixture.sol";
 
@@ -124,6 +124,15 @@ contract BatchChecksTest is ChannelFixture {
         uint256 funds = _funds(rival);
         _settle(1, index);
         assertEq(_funds(rival), funds + _bond() + Shares.fee(p, offer.checkPrice, 2, 1));
+    }
+
+    function test_OnlyAnswersAreOpened() public {
+        _checked(10);
+        _revealRoots(1, _roots);
+        for (uint256 slot; slot < 3; ++slot) {
+            vm.expectRevert(abi.encodeWithSelector(IMarket.UnknownSlot.selector, _batch, slot * 50));
+            channels.reveal(offer, 1, _roots, Opening(_batch, slot * 50, WRONG, SALT));
+        }
     }
 
     function test_TheLowestOfAShareIsPaid() public {

@@ -140,6 +140,25 @@ contract EvidenceTest is ChannelFixture {
         assertTrue(channels.poolAt(pool).over);
     }
 
+    /// @dev One fault costs one batch: the one beside it cannot be committed any more, and nobody pays for it.
+    function test_ABatchOfAPoolThatIsOverIsNotAccused() public {
+        (Deal memory deal, bytes32 channel, uint32 number) = _opened();
+        _calls(channel, 2);
+        _begin();
+        (CallReceipt memory a, CallReceipt memory b) = (_receipt(channel, 0, number), _receipt(channel, 0, number));
+        b.outputsRoot = WRONG;
+        _contradict(deal, a, b);
+        CallReceipt memory receipt = _receipt(channel, 1, 2);
+        bytes memory signature = _sign(receipt);
+        vm.roll(block.number + offer.epoch + 1);
+        vm.expectRevert(abi.encodeWithSelector(IChannels.PoolOver.selector, pool));
+        channels.accuse(offer, deal, receipt, signature);
+        vm.roll(block.number + p.challenge);
+        uint256 held = _heldOf(operator);
+        _closeBatch(2);
+        assertEq(_heldOf(operator), held - _collateral());
+    }
+
     function test_ALaterBatchHealsWhatWasLeftOut() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         _call(channel);

@@ -80,6 +80,29 @@ transactions | {once[all]} in {once[transactions]} |
 | padding is hashed only where there is some (`f2bad2b`) | `descend` to 64 | 139,102 | {step[descend to 64]} |"""
 
 
+CALLS = """\
+| of a batch, everybody's messages | 1,000 calls, n = 1 | 10,000 calls, n = 4, α = 5 % | the same, α = 10 % | 10,240 calls \
+of 256 channels, n = 4 |
+| --- | --- | --- | --- | --- |
+| `commit` with `begin` of the next | {one[commit, begin of the next]} | {four[commit, begin of the next]} | \
+{ten[commit, begin of the next]} | {many[commit, begin of the next]} |
+| `seed`, not shared | {one[seed]} | {four[seed]} | {ten[seed]} | {many[seed]} |
+| `answer`, the last of n | {one[answer]} | {four[answer]} | {ten[answer]} | {many[answer]} |
+| `revealRoots` | {one[revealRoots]} | {four[revealRoots]} | {ten[revealRoots]} | {many[revealRoots]} |
+| `reveal`, the last of n | {one[reveal]} | {four[reveal]} | {ten[reveal]} | {many[reveal]} |
+| `close` with `settle` of all | {one[close, settle of all]} | {four[close, settle of all]} | \
+{ten[close, settle of all]} | {many[close, settle of all]} |
+| **all** | {one[all]} | {four[all]} | {ten[all]} | {many[all]} |
+| **per call** (goals 800; 160; 160; 1,000) | **{one[per call]}** | **{four[per call]}** | **{ten[per call]}** | \
+**{many[per call]}** |"""
+
+SELDOM = """\
+A line costs {calls[a line]}, a tail of eight on top {calls[a tail of 8, on top of its line]}, `justify` of a part of 64 \
+calls {calls[justify of 64 calls]}. `open` {calls[open]} · `fund` {calls[fund]} · `leave` {calls[leave]} · `end` \
+{calls[end]} · `challenge` {calls[challenge]} · `demand` {calls[demand]} · `show` {calls[show]} · `contradict` \
+{calls[contradict]} · `slash` {calls[slash]} · `refund` of a line {calls[refund of a line]}."""
+
+
 class Figures(dict[str, str]):
     """A file of snapshots: its figures as they are printed, each divided by `parts`."""
 
@@ -92,8 +115,9 @@ def tables() -> list[str]:
     """What the README states, from the snapshots."""
     files = {name: Figures(name) for name in ("task", "messages", "batch", "check", "conviction", "instruction")}
     games = {name: Figures(f"dispute-{name}") for name in ("final", "once", "step", "deep")}
-    figures = files | games | {"each": Figures("batch", MANY)}
-    return [text.format_map(figures) for text in (MESSAGES, OTHERS, LOWERED, DISPUTE)]
+    batches = {name: Figures(f"calls-{name}") for name in ("one", "four", "ten", "many")}
+    figures = files | games | batches | {"each": Figures("batch", MANY), "calls": Figures("calls")}
+    return [text.format_map(figures) for text in (MESSAGES, OTHERS, LOWERED, DISPUTE, CALLS, SELDOM)]
 
 
 def main() -> None:
