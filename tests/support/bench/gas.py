@@ -81,8 +81,8 @@ transactions | {once[all]} in {once[transactions]} |
 
 
 CALLS = """\
-| of a batch, everybody's messages | 1,000 calls, n = 1 | 10,000 calls, n = 4, α = 5 % | the same, α = 10 % | 10,240 calls \
-of 256 channels, n = 4 |
+| of a batch, everybody's messages | 1,000 calls, n = 1 | 10,000 calls, n = 4, α = 5 % | the same, α = 10 % | 10,240 \
+calls of 256 channels, n = 4 |
 | --- | --- | --- | --- | --- |
 | `commit` with `begin` of the next | {one[commit, begin of the next]} | {four[commit, begin of the next]} | \
 {ten[commit, begin of the next]} | {many[commit, begin of the next]} |
@@ -97,8 +97,8 @@ of 256 channels, n = 4 |
 **{many[per call]}** |"""
 
 SELDOM = """\
-A line costs {calls[a line]}, a tail of eight on top {calls[a tail of 8, on top of its line]}, `justify` of a part of 64 \
-calls {calls[justify of 64 calls]}. `open` {calls[open]} · `fund` {calls[fund]} · `leave` {calls[leave]} · `end` \
+A line costs {calls[a line]}, a tail of eight on top {calls[a tail of 8, on top of its line]}, `justify` of a part of \
+64 calls {calls[justify of 64 calls]}. `open` {calls[open]} · `fund` {calls[fund]} · `leave` {calls[leave]} · `end` \
 {calls[end]} · `challenge` {calls[challenge]} · `demand` {calls[demand]} · `show` {calls[show]} · `contradict` \
 {calls[contradict]} · `slash` {calls[slash]} · `refund` of a line {calls[refund of a line]}."""
 
