@@ -13,13 +13,12 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 
 from eigentensor import economics
 from eigentensor.chain import Chain, Goal, Network, Status, carry_out, joining, to_wei
 from eigentensor.errors import ChainError
-from eigentensor.task import Order, order_uuid
+from eigentensor.task import Order, Signer, order_uuid
 from eigentensor_local import foundry
 from eigentensor_local.contracts import deploy
 
@@ -144,7 +143,7 @@ def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIR
 
 
 @contextmanager
-def local_network(operators: Iterable[LocalAccount]) -> Iterator[tuple[Anvil, Network]]:
+def local_network(operators: Iterable[Signer]) -> Iterator[tuple[Anvil, Network]]:
     """A chain with the contracts, on which these accounts are operators that sign for themselves; without a gateway."""
     with start_anvil() as anvil:
         network = Network("local", anvil.rpc_url, "http://127.0.0.1:9", deploy(anvil.rpc_url))
@@ -155,7 +154,7 @@ def local_network(operators: Iterable[LocalAccount]) -> Iterator[tuple[Anvil, Ne
 
 def join(
     network: Network,
-    account: LocalAccount,
+    account: Signer,
     *,
     signer: str = "",
     stake: int = STAKE,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from eigentensor.chain import Chain, survey, to_wei
+from eigentensor.chain import Chain, to_wei
+from eigentensor.chain.survey import survey
 from eigentensor_local.devnet import Devnet, Party
 from support.stories.daemons import network_of
 

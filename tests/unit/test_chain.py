@@ -18,7 +18,6 @@ from hexbytes import HexBytes
 from hypothesis import given
 from hypothesis import strategies as st
 from web3 import Web3
-from web3.exceptions import BadFunctionCallOutput
 
 from eigentensor.chain import (
     Decline,
@@ -31,12 +30,13 @@ from eigentensor.chain import (
     save_account,
     to_wei,
 )
-from eigentensor.chain.contracts import NAMES, Function, abi, function_of, reverted
+from eigentensor.chain.contracts import NAMES, Function, abi, function_of
 from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import check_account
 from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.node import encode_header
+from eigentensor.chain.refusals import reverted
 from eigentensor.chain.words import WORDS
 from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.economics.pricing import Ask, Pricing, Speed
@@ -452,7 +452,7 @@ def test_a_function_returns_addresses_with_checksums_however_deep() -> None:
     address = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
     answer = encode(["(address,uint256)[]"], [[(address, 7)]])
     assert Function(b"", (), ("(address,uint256)[]",)).values(answer) == ((address, 7),)
-    with pytest.raises(BadFunctionCallOutput, match="3 bytes are no"):
+    with pytest.raises(ChainError, match="3 bytes are no"):
         Function(b"", (), ("uint256",)).values(b"abc")
 
 
