@@ -20,6 +20,7 @@ from support.stories.board import Board
 from support.stories.game_table import Case, Table
 from support.stories.games import honest, reckless
 from support.stories.players import MOMENTS, Dispute, fast, known, lying, restarted
+from support.web3 import web3_of
 
 SPIKE = 300 * GWEI
 
@@ -91,7 +92,7 @@ def test_reorganisations_that_take_back_moves_or_the_challenge_end_no_game_other
     opened = dispute.game.opened.place.block
     for _ in range(5):
         dispute.turns()
-        newest = anvil.web3.eth.block_number
+        newest = web3_of(anvil).eth.block_number
         anvil.rollback(random.randint(1, min(4, newest - opened + 1)))
         anvil.mine(random.randint(0, 2))
         assert dispute.challenge() == dispute.number

@@ -62,7 +62,7 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
     keystore = keystore_path(keystore or _from_environment("EIGENTENSOR_KEYSTORE"))
     password_file = password_file or _from_environment("EIGENTENSOR_PASSWORD_FILE")
     try:
-        return opened(keystore.read_text(), password_file.read_text().rstrip("\r\n"))
+        account = opened(keystore.read_text(), password_file.read_text().rstrip("\r\n"))
     except OSError as error:
         fix = "Name a keystore and the file with its password."
         raise ConfigError(f"cannot read {error.filename}: {error.strerror}", fix=fix, topic="keystore") from None
@@ -71,6 +71,13 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
             f"{keystore} cannot be opened with the password in {password_file}: {error}",
             fix="Check that both belong together, and that the first is a V3 keystore.",
         ) from None
+    if (said := address_in(keystore)) not in ("", account.address):
+        raise ConfigError(
+            f"{keystore} says that it has the key of {said}, and has that of {account.address}",
+            fix="Somebody changed it: find out who before you use it.",
+            topic="keystore",
+        )
+    return account
 
 
 def opened(keystore: str, password: str) -> "LocalAccount":

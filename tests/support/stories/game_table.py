@@ -180,7 +180,7 @@ class Table:
         data = encoded(to, function, arguments)
         sent = {"from": sender.address, "to": to.address, "data": data, "gas": GAS}
         mined = self.anvil.rpc("eth_sendTransactionSync", sent)
-        receipt = self.anvil.web3.eth.get_transaction_receipt(mined["transactionHash"])
+        receipt = self.anvil.rpc("eth_getTransactionReceipt", mined["transactionHash"])
         assert receipt["status"] == 1, function
         events = [event for log in receipt["logs"] if (event := decode_log(log)) is not None]
         return Sent(Side.CHALLENGER, function, receipt["gasUsed"], len(data) // 2 - 1), events
