@@ -113,9 +113,9 @@ class Anvil:
         self.rpc("anvil_setBalance", address, hex(ether * 10**18))
 
     def rpc(self, method: str, *parameters: Any) -> Any:
-        """The result of any request, as `Rpc.ask` reads it. Raises ChainError for a refusal."""
+        """The result of any request, whose parameters are JSON. Raises ChainError for a refusal."""
         try:
-            return self._rpc.ask(method, *parameters)
+            return self._rpc.ask_plainly(method, parameters)
         except Refusal as refusal:
             raise ChainError(f"{method}: {refusal.words}") from None
 
@@ -187,7 +187,7 @@ def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
     while True:
         before = anvil.rpc("evm_snapshot")
         anvil.mine_past(seed - 1)
-        mix = anvil.rpc("eth_getBlockByNumber", seed, False)["mixHash"]
+        mix = anvil.rpc("eth_getBlockByNumber", hex(seed), False)["mixHash"]
         if economics.is_drawn(mix, task, order.check_rate) is drawn:
             break
         anvil.rpc("evm_revert", before)

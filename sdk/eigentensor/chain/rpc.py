@@ -3,7 +3,7 @@
 import json
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -30,9 +30,14 @@ class Rpc:
         weakref.finalize(self, self._http.close)
 
     def ask(self, method: str, *parameters: Any) -> Any:
-        """The result, as `answers.read` gives it. Numbers and bytes among the parameters are said as JSON-RPC says
-        them. Raises what httpx raises, Refusal for the node's error, ChainError for nonsense."""
-        asked = {"jsonrpc": "2.0", "id": 0, "method": method, "params": _said(parameters)}
+        """The result, as `answers.read` gives it. Numbers and bytes among the parameters are said in hex.
+
+        Raises what httpx raises, Refusal for the node's error, ChainError for nonsense."""
+        return self.ask_plainly(method, _said(parameters))
+
+    def ask_plainly(self, method: str, parameters: Sequence[Any]) -> Any:
+        """As `ask`, with parameters that are JSON already: a method that is one node's own may want numbers as such."""
+        asked = {"jsonrpc": "2.0", "id": 0, "method": method, "params": parameters}
         content = json.dumps(asked).encode()
         try:
             response = self._exchange(content)
