@@ -12,7 +12,7 @@ from eigentensor.chain.reader import Reader
 from eigentensor.errors import BlobCorrupt, BlobNotFound, TaskNotFound
 from eigentensor.pace import Pace
 from eigentensor.store.queries import Queries
-from eigentensor.task import Order, order_uuid
+from eigentensor.task import Life, Order, order_uuid
 from eigentensor_client.amounts import amount
 from eigentensor_client.task_view import TaskView
 
@@ -91,8 +91,6 @@ class Tasks:
     def explain(self, task: TaskView) -> dict[str, Any]:
         """What each operator says about a task, from the gateway; of what a conviction slashed, from which block on it
         can be paid, from the chain."""
-        from eigentensor_client.claims import payable_from
-
         payable = payable_from(self.chain, task.life)
         return self.gateway.explain(task.uuid) | ({} if payable is None else {"payable_from": payable})
 
@@ -114,3 +112,11 @@ def tasks_of(network: Network, address: str) -> Tasks:
     chain = Reader(network)
     chain.node.check()
     return Tasks(network, address, chain, Queries(network.gateway_url))
+
+
+def payable_from(chain: Reader, life: Life) -> int | None:
+    """The first block in which what was slashed for a task can be paid; None: nothing is slashed, or it is paid."""
+    conviction = life.conviction
+    if conviction is None or conviction.slash is None or conviction.paid is not None:
+        return None
+    return max(conviction.slashed_at, chain.stake.payable_from(conviction.slash[0]))
