@@ -94,7 +94,7 @@ def dear_gas(net: Devnet) -> Iterator[None]:
 
     def raise_it() -> None:
         while not ended.wait(0.2):
-            net.anvil.web3.provider.make_request(RPCEndpoint("anvil_setNextBlockBaseFeePerGas"), [hex(10**14)])
+            net.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**14))
 
     thread = threading.Thread(target=raise_it)
     thread.start()
