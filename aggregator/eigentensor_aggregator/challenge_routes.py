@@ -5,7 +5,7 @@ from typing import Annotated, Literal, cast
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
-from eigentensor.chain import transcript
+from eigentensor.chain.transcript import transcript
 from eigentensor.schemas.games import Challenge, Challenges, ListedChallenge
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators

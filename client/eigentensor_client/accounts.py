@@ -1,19 +1,22 @@
 """The network that a client meets, and whose money it spends there."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
-
-from eth_account.signers.local import LocalAccount
+from typing import TYPE_CHECKING
 
 from eigentensor.chain import Network, Reader, anvil_account, load_account
-from eigentensor.chain.keys import keystore_path
+from eigentensor.chain.keys import ANVIL_ADDRESSES, address_in, keystore_path
 from eigentensor.errors import ChainError, ConfigError
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
 
 #: The development account that a local network gives to whoever names no keystore.
 CLIENT = 1
 
 
-def choose_account(network: Network) -> LocalAccount:
+def choose_account(network: Network) -> "LocalAccount":
     """The keystore that the environment names; without one the published development key, on a local chain only."""
     if os.environ.get("EIGENTENSOR_KEYSTORE"):
         return load_account()
@@ -24,6 +27,17 @@ def choose_account(network: Network) -> LocalAccount:
         fix="Set EIGENTENSOR_KEYSTORE to a V3 keystore and EIGENTENSOR_PASSWORD_FILE to its password.",
         topic="keystore",
     )
+
+
+def known_address(network: Network) -> str:
+    """The address of that account. Where its keystore says it, no key is opened, and no password asked for."""
+    keystore = named_keystore()
+    if keystore is None and network.is_local:
+        return ANVIL_ADDRESSES[CLIENT]
+    with suppress(OSError, ValueError):
+        if keystore is not None and (address := address_in(keystore)):
+            return address
+    return str(choose_account(network).address)
 
 
 def named_keystore() -> Path | None:

@@ -1,10 +1,14 @@
-"""Amounts as people read them."""
+"""Amounts and rates as people read them."""
 
 from collections.abc import Callable
 from decimal import Context, Decimal
+from typing import TYPE_CHECKING
 
 from eigentensor.chain import Deployment, from_wei
-from eigentensor.receipt import Market
+from eigentensor.economics import WAD
+
+if TYPE_CHECKING:
+    from eigentensor.receipt import Market
 
 #: Writes wei of one market for people.
 Amount = Callable[[int], str]
@@ -12,14 +16,19 @@ Amount = Callable[[int], str]
 DIGITS = 9  # of an amount that are shown
 
 
-def amount(wei: int, deployment: Deployment | Market) -> str:
+def amount(wei: int, deployment: "Deployment | Market") -> str:
     """Wei of the market's token in whole tokens, with its symbol."""
     return f"{number(wei, deployment)} {deployment.token_symbol}"
 
 
-def number(wei: int, deployment: Deployment | Market) -> str:
+def number(wei: int, deployment: "Deployment | Market") -> str:
     """Exact, unless nobody would read all of its digits."""
     exact = from_wei(wei, deployment.token_decimals)
     if len(exact.partition(".")[2]) <= DIGITS:
         return exact
     return f"~{Decimal(exact).normalize(Context(prec=DIGITS)):f}"
+
+
+def percent(rate: int) -> str:
+    """A rate as people write it, without loss: `20 %`, `0.5 %`."""
+    return f"{(Decimal(rate) * 100 / WAD).normalize():f} %"

@@ -6,21 +6,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from eth_account.signers.local import LocalAccount
-
 from eigentensor.chain import Network
 from eigentensor.program import Program
 from eigentensor.receipt import Receipt
 from eigentensor.store import LocalStore
-from eigentensor.task import Order
+from eigentensor.task import Order, Signer
 from eigentensor_client import orders, steps
 from eigentensor_client.attempts import Attempts
 from eigentensor_client.client import Client
 from eigentensor_client.history import History
 from eigentensor_client.orders import Terms, Work
-from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
+from eigentensor_client.results import Plan, TaskResult, Tensors
 from eigentensor_client.session import Session
 from eigentensor_client.steps import finish_async, in_thread
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Part, Report, silent
 
 
@@ -125,7 +124,7 @@ class AsyncClient:
     """
 
     def __init__(
-        self, network: Network | str | None = None, account: LocalAccount | None = None, store: LocalStore | None = None
+        self, network: Network | str | None = None, account: Signer | None = None, store: LocalStore | None = None
     ) -> None:
         """As `Client`."""
         self.client = Client(network, account, store)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from eigentensor.errors import ExecutorConvicted, ExecutorFailed, NobodyAccepted
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Report, silent
 
 #: Ends of a task after which its whole escrow is back: the same work may be asked for again, within the same cap.

@@ -31,9 +31,10 @@ from eigentensor_client.attempts import Attempts
 from eigentensor_client.client import Client
 from eigentensor_client.offers import Offer
 from eigentensor_client.orders import Terms, Work, check_stage, read_rate, read_terms, terms_for
-from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.results import Plan, TaskResult
 from eigentensor_client.screen import Screen, console
 from eigentensor_client.steps import Steps, finish_async, in_thread
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Report, silent
 
 P = ParamSpec("P")

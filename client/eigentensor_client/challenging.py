@@ -8,7 +8,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import GameView, Reader, Stage, transcript
+from eigentensor.chain import GameView, Reader, Stage
+from eigentensor.chain.transcript import transcript
 from eigentensor.errors import (
     ChainError,
     DisputeError,
@@ -30,7 +31,7 @@ from eigentensor_client import stages
 from eigentensor_client.client import Client
 from eigentensor_client.games import Game
 from eigentensor_client.looking import Look, Means, look_again
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Report, download, silent
 
 #: Gas of a challenger's transactions, from the figures in contracts/README.md: of `challenge` and `timeout` where the

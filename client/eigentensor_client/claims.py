@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from eigentensor import economics
-from eigentensor.chain import Answer, Chain, Challenge, Conviction, GameView, Mined, Note, Reader, Stage, Task
+from eigentensor.chain import Answer, Chain, Challenge, Conviction, GameView, Mined, Note, Stage, Task
 from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import Parameters
 from eigentensor.errors import Reverted
 from eigentensor.pace import Pace
-from eigentensor.task import Cause, Life, Order, Slashed, State
+from eigentensor.task import Cause, Order, Slashed, State
 from eigentensor_client.orders import price, stake
 
 if TYPE_CHECKING:
@@ -234,11 +234,3 @@ def _message(chain: Chain, claim: Claim) -> Mined:
             return chain.market.slash(facts.order)
         case Message.PAY:
             return chain.stake.pay_bounty(claim.number)
-
-
-def payable_from(chain: Reader, life: Life) -> int | None:
-    """The first block in which what was slashed for a task can be paid; None: nothing is slashed, or it is paid."""
-    conviction = life.conviction
-    if conviction is None or conviction.slash is None or conviction.paid is not None:
-        return None
-    return max(conviction.slashed_at, chain.stake.payable_from(conviction.slash[0]))

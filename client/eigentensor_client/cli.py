@@ -257,6 +257,7 @@ def _prepare_streams() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and exits with a code of the table in client/README.md."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    os.environ.setdefault("ETH_HASH_BACKEND", "pysha3")  # the other one loads a parser of C
     _prepare_streams()
     as_json = "--json" in words
     if COMPLETES in os.environ:

@@ -1,23 +1,16 @@
 """The client: one account that pays for tasks on one network."""
 
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from eigentensor.errors import BlobCorrupt, BlobNotFound, TaskNotFound
 from eigentensor.program import Program
-from eigentensor.task import Order, order_uuid
 from eigentensor_client import orders, steps
 from eigentensor_client.attempts import Attempts
-from eigentensor_client.claims import payable_from
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.payer import Payer
-from eigentensor_client.results import TaskResult, TaskView
+from eigentensor_client.results import TaskResult
 from eigentensor_client.session import Session
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Part, Report, silent
-
-PATIENCE = 10.0  # seconds that the gateway may be behind the chain
 
 
 class Client(Payer):
@@ -105,50 +98,3 @@ class Client(Payer):
         account on this network.
         """
         return Session.resume(self, path)
-
-    # ---- Tasks ----
-
-    def tasks(self) -> Iterator[TaskView]:
-        """The account's tasks, newest first. The gateway names them, the chain says how they stand."""
-        self._wait_for_gateway()
-        cursor: dict[str, Any] = {}
-        while True:
-            page = self.gateway.tasks(client=self.address, **cursor)
-            for entry in page["tasks"]:
-                yield self.view(self._order(entry))
-            if not page.get("next"):
-                return
-            cursor = {"cursor": page["next"]}
-
-    def task(self, name: str) -> TaskView:
-        """A task by its uuid, or one of the account's by the beginning of it. Raises TaskNotFound."""
-        name = name.lower().removeprefix("0x")
-        if len(name) == 64:
-            self._wait_for_gateway()
-            try:
-                return self.view(self._order(self.gateway.task(name)))
-            except BlobNotFound:
-                raise TaskNotFound(f"there is no task {name}") from None
-        matches = [task for task in self.tasks() if task.uuid.startswith(name)]
-        if len(matches) != 1:
-            what = f"{len(matches)} tasks of {self.address} begin with {name!r}"
-            raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
-        return matches[0]
-
-    def explain(self, task: TaskView) -> dict[str, Any]:
-        """What each operator says about a task, from the gateway; of what a conviction slashed, from which block on it
-        can be paid, from the chain."""
-        payable = payable_from(self.chain, task.life)
-        return self.gateway.explain(task.uuid) | ({} if payable is None else {"payable_from": payable})
-
-    def _wait_for_gateway(self) -> None:
-        """Gives the gateway a moment to see what the chain shows: what was posted just now is then among the tasks."""
-        block, started = self.chain.node.block_number(), time.monotonic()
-        while self.gateway.tasks(limit=1)["block"] < block and time.monotonic() - started < PATIENCE:
-            time.sleep(self.poll)
-
-    def _order(self, entry: dict[str, Any]) -> Order:
-        order = Order.from_json(entry["order"])
-        if order_uuid(order, self.network.deployment.domain).hex() != entry["task"]:
-            raise BlobCorrupt(f"the gateway gave another order for task {entry['task']}")
-        return order

@@ -8,7 +8,7 @@ from eigentensor.store import GatewayClient
 from eigentensor.task import State
 from eigentensor_client.amounts import amount
 from eigentensor_client.remedies import Advice, advice_of, opinions_of
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 
 PATIENCE = 5.0  # seconds in which nobody may accept before one asks why
 AGAIN = 2.0  # seconds between two questions

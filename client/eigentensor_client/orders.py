@@ -14,8 +14,10 @@ from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program import Program
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import costs
+from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from eigentensor.task.order import NONE, Order
 from eigentensor.wire import Object, Rate, Root, Wei, read
+from eigentensor_client.amounts import percent
 from eigentensor_client.offers import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, LOCAL_PRICE, STAGES, Offer
 from eigentensor_client.quotes import SILENT, Market, Operators, fair
 from eigentensor_client.results import Plan, Tensors
@@ -275,8 +277,6 @@ def plan(
 ) -> Plan:
     """A valid work on valid terms, for an account with these wei in the market and in its wallet. `operators` is the
     gateway's list of them, None if it does not answer; `gas_price` are wei of the chain's coin for a unit of gas."""
-    from eigentensor.runtime.memory.plan import estimate_memory_requirements  # with tinygrad: most verbs do without
-
     members = [one for one in operators or () if one["member"]]
     lately = [one["lately"] for one in members if one.get("lately")]
     cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
@@ -320,11 +320,6 @@ def plan(
         highest_paid=max((int(paid["highest_price"]) for paid in lately), default=None),
         affordable=balance + tokens >= held,
     )
-
-
-def percent(rate: int) -> str:
-    """A rate as people write it, without loss: `20 %`, `0.5 %`."""
-    return f"{(Decimal(rate) * 100 / WAD).normalize():f} %"
 
 
 def read_rate(word: str) -> int:

@@ -5,130 +5,60 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from types import TracebackType
-from typing import Self
+from functools import lru_cache
 
-from eth_account.signers.local import LocalAccount
-
-from eigentensor import economics, spending
-from eigentensor.chain import Chain, Lives, Network
-from eigentensor.dispute import refuse
+from eigentensor import spending
+from eigentensor.chain import Chain, Network
 from eigentensor.errors import (
     BlobNotFound,
     EigenTensorError,
     InsufficientFunds,
-    NotDisputable,
     NotYet,
     Reverted,
-    StoreError,
 )
-from eigentensor.pace import Pace
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.receipt import Receipt
-from eigentensor.store import GatewayClient, LocalStore
-from eigentensor.task import Order, State, order_uuid
+from eigentensor.store import LocalStore
+from eigentensor.task import Order, Signer, State, order_uuid
 from eigentensor.task.due import Verb
 from eigentensor.task.words import waits_for
 from eigentensor_client import orders, stages, steps
 from eigentensor_client.accounts import choose_account
-from eigentensor_client.amounts import amount
 from eigentensor_client.attempts import ENDS, Attempts
 from eigentensor_client.declines import Declines, advice_on
-from eigentensor_client.orders import Roots, Terms, Work, plan
-from eigentensor_client.quotes import SILENT, Market, Operators
+from eigentensor_client.orders import Roots, Terms, Work
+from eigentensor_client.plans import Plans
+from eigentensor_client.quotes import SILENT, Market
 from eigentensor_client.receipts import receipt_of
-from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.results import TaskResult
 from eigentensor_client.steps import Steps
-from eigentensor_client.transfer import Report, bound, download_outputs, download_states, silent, upload
+from eigentensor_client.task_view import TaskView
+from eigentensor_client.transfer import Report, download_outputs, download_states, silent, upload
 
 POSTS = 32  # orders in one transaction
 DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
-LEAST_CLOCK = 60.0  # seconds that a game gives anybody: what made a local chain's blocks may not be time
 
 
-class Payer:
-    """An account on a network with a gateway: the part of `Client` that plans, posts, and follows single tasks."""
+class Payer(Plans):
+    """An account on a network with a gateway: the part of `Client` that posts, and follows single tasks."""
+
+    chain: Chain
 
     def __init__(
-        self, network: Network | str | None = None, account: LocalAccount | None = None, store: LocalStore | None = None
+        self, network: Network | str | None = None, account: Signer | None = None, store: LocalStore | None = None
     ) -> None:
         """Without arguments the network and the keystore that the environment names; on a local chain a known key."""
-        self.network = network if isinstance(network, Network) else Network.load(network)
-        self.chain = Chain(self.network, account or choose_account(self.network))
-        self.store = store or LocalStore()
-        self.lives = Lives(self.chain)
-        self.gateway = GatewayClient(self.network.gateway_url, self.store)
-        self.poll = 0.2 if self.network.is_local else 2.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        chosen = network if isinstance(network, Network) else Network.load(network)
+        chain = Chain(chosen, account or choose_account(chosen))
+        super().__init__(chosen, chain.address, chain, store or LocalStore())
 
     def close(self) -> None:
         """Closes the connection to the gateway and the account's journal."""
-        self.gateway.close()
+        super().close()
         self.chain.journal.close()
 
-    @property
-    def address(self) -> str:
-        """The address of the account that pays."""
-        return self.chain.address
-
-    @cached_property
-    def pace(self) -> Pace:
-        """How long blocks take, as of the first time that this is asked for."""
-        return self.chain.node.pace()
-
-    # ---- Before paying ----
-
-    def plan(self, work: Work, terms: Terms) -> Plan:
-        """What the work would cost on these terms. Raises what `check` raises."""
-        self.check(work, terms)
-        return self.estimate(work, terms)
-
-    def estimate(self, work: Work, terms: Terms) -> Plan:
-        """As `plan`, of a work whose tensors are not looked at."""
-        balance, tokens = self.chain.market.balance_of(self.address).balance, self.chain.token.balance_of(self.address)
-        return plan(
-            work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators(),
-            gas_price=self.chain.node.gas_price(),
-        )  # fmt: skip
-
-    def check(self, work: Work, terms: Terms) -> None:
-        """Raises what makes an order senseless: BindingError (it cannot be executed), NotDisputable (a wrong result
-        could not be convicted), TermsRefused (the market would not take it)."""
-        bound(work)
-        self.check_program(work.program, terms, work.repeat)
-
-    def check_program(self, program: Program, terms: Terms, repeat: int = 1) -> None:
-        """As `check`, of what can be said without tensors."""
-        orders.check_terms(self._parameters, terms)
-        clock = (
-            economics.clock(self._parameters, orders.exec_of(self._parameters, terms)) * self.chain.node.block_seconds()
-        )
-        if (reason := refuse(program, repeat, max(LEAST_CLOCK, clock))) is not None:
-            raise NotDisputable(reason)
-
-    @property
-    def _parameters(self) -> economics.Parameters:
-        return self.network.deployment.parameters
-
-    def _operators(self) -> Operators | None:
-        try:
-            listed: Operators = self.gateway.operators()["operators"]
-        except StoreError:
-            return None
-        return listed
-
-    def view(self, order: Order) -> TaskView:
-        """The task of an order as it stands now; before it is in a block its state is NONE."""
-        return TaskView(*self.lives.of(order))
+    # ---- Again ----
 
     def again(self, task: TaskView) -> TaskView:
         """Posts the work of a task that has ended again, on the same terms."""
@@ -212,15 +142,7 @@ class Payer:
             words = "Send it some of the chain's own coin."
             raise InsufficientFunds(f"{self.address} cannot pay for gas", fix=words, topic=self.network.funding)
 
-    def amount(self, wei: int) -> str:
-        """An amount of the market's token as people read it."""
-        return amount(wei, self.network.deployment)
-
     # ---- What becomes of it ----
-
-    def look(self, task: TaskView) -> TaskView:
-        """The same task as it stands now."""
-        return self.view(task.order)
 
     def waiting(self, task: TaskView, stage: str, timeout: float | None, report: Report) -> Steps[TaskView]:
         """As `Client.wait`, in steps."""

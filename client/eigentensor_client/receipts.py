@@ -19,9 +19,9 @@ from eigentensor_client import stages
 from eigentensor_client.amounts import amount
 from eigentensor_client.declines import advice_on
 from eigentensor_client.files import existing, write_whole
-from eigentensor_client.results import TaskView
 from eigentensor_client.screen import facts, table
 from eigentensor_client.tables import Table
+from eigentensor_client.task_view import TaskView
 
 if TYPE_CHECKING:
     from eigentensor_client.looking import Look

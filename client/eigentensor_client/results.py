@@ -1,15 +1,18 @@
-"""What the client tells: plans before money is spent, tasks and their results after."""
+"""What the client tells: plans before money is spent, results after."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
 from eigentensor.errors import NotYet
-from eigentensor.receipt import Receipt
-from eigentensor.task import NONE, Life, Order, State, TaskEvent, words
+from eigentensor.task import NONE
 from eigentensor.wire import BOOLEAN, DECIMAL, INTEGER, OPTIONAL, Name, Object, Size, Wei, or_null
+from eigentensor_client.task_view import TaskView
+
+if TYPE_CHECKING:
+    from eigentensor.receipt import Receipt
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
@@ -100,104 +103,6 @@ class Plan(Object, schema="eigentensor.plan/1"):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskView:
-    """A task as the chain shows it in a block. `price` is what the executor gets at most, `stake` what a conviction
-    takes of its stake, in wei. `drawn` is None while the seed is not recorded; `answered`, `agreed` and `differed`
-    count verifiers; `games` are the open ones; `events` are in order."""
-
-    life: Life
-    block: int
-
-    def __repr__(self) -> str:
-        return f"<TaskView {self.uuid[:10]}: {self.words}>"
-
-    @property
-    def uuid(self) -> str:
-        """The task's name: 64 hex digits."""
-        return self.life.uuid.hex()
-
-    @property
-    def order(self) -> Order:
-        """What the client signed."""
-        return self.life.order
-
-    @property
-    def state(self) -> State:
-        """The contract's state of the task."""
-        return self.life.state
-
-    @property
-    def executor(self) -> str | None:
-        """The operator that accepted it; None before."""
-        return self.life.executor
-
-    @property
-    def price(self) -> int | None:
-        """Wei for the executor, fixed by its acceptance; None before."""
-        return self.life.price
-
-    @property
-    def saved(self) -> int | None:
-        """Wei of the highest price that its own leaves the client; None before the acceptance."""
-        return None if self.price is None else self.order.max_price - self.price
-
-    @property
-    def stake(self) -> int | None:
-        """Wei of stake that a conviction takes; None before the acceptance."""
-        return self.life.stake
-
-    @property
-    def deadline(self) -> int | None:
-        """The last block of what it waits for; None at the end."""
-        return self.life.deadline
-
-    @property
-    def drawn(self) -> bool | None:
-        """Whether it was drawn for a check; None while the seed is not recorded."""
-        return self.life.drawn
-
-    @property
-    def answered(self) -> int:
-        """How many verifiers answered."""
-        return len(self.life.answers)
-
-    @property
-    def agreed(self) -> int:
-        """How many verifiers revealed the executor's root."""
-        return self.life.agreed
-
-    @property
-    def differed(self) -> int:
-        """How many verifiers revealed another root."""
-        return len(self.life.differing)
-
-    @property
-    def games(self) -> tuple[int, ...]:
-        """The numbers of open games about its result."""
-        return self.life.open_games
-
-    @property
-    def events(self) -> tuple[TaskEvent, ...]:
-        """The task's events, in order."""
-        return tuple(event for event in self.life.events if isinstance(event, TaskEvent))
-
-    @property
-    def checked(self) -> str | None:
-        """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet."""
-        return words.checked(self.life.counts)
-
-    @property
-    def words(self) -> str:
-        """Where it stands, in the words of the glossary."""
-        return words.standing(self.life.counts)
-
-    @property
-    def waits_for(self) -> str:
-        """What it waits for now, in words, with the block by which it comes."""
-        return words.waits_for(self.life, self.block) or "nothing"
-
-
-@dataclass(frozen=True, slots=True)
 class TaskResult:
     """A result whose bytes have the outputs root that the executor revealed on chain.
 
@@ -211,7 +116,7 @@ class TaskResult:
     outputs: Tensors
     states: Tensors = field(default_factory=dict)
     states_root: bytes = NONE
-    receipt_now: Callable[[], Receipt] | None = field(default=None, compare=False)
+    receipt_now: "Callable[[], Receipt] | None" = field(default=None, compare=False)
     earlier: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -220,7 +125,7 @@ class TaskResult:
         return f"<TaskResult {self.uuid[:10]}: {self.task.words}; {', '.join(some)}{more}>"
 
     @property
-    def receipt(self) -> Receipt:
+    def receipt(self) -> "Receipt":
         """The task's receipt as it stands when it is asked for; read from the chain each time."""
         if self.receipt_now is None:
             raise NotYet(f"the result of task {self.uuid} was not fetched by a client: it has no receipt")

@@ -34,8 +34,8 @@ from eigentensor.task import (
 from eigentensor.task.due import Due, Verb
 from eigentensor_client.amounts import Amount
 from eigentensor_client.remedies import Advice
-from eigentensor_client.results import TaskView
 from eigentensor_client.screen import short
+from eigentensor_client.task_view import TaskView
 
 CAUSES = {
     Cause.VERDICT: "it lost a game about its result",

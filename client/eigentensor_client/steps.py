@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from eigentensor.errors import NotMined, TaskError, Unreachable
 from eigentensor.talk import callable_here
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from eigentensor.chain import Network
 from eigentensor.economics import WAD, Parameters
 from eigentensor.economics.terms import GAS_CHALLENGE
 from eigentensor.errors import BindingError, TermsRefused
-from eigentensor_client.orders import percent, read_rate
+from eigentensor_client.amounts import percent
+from eigentensor_client.orders import read_rate
 from eigentensor_client.screen import facts, table
 from eigentensor_client.tables import Table
 from eigentensor_economics.agents import AGENTS, Agent, mixture

@@ -13,13 +13,14 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from eth_account.signers.local import LocalAccount
-from web3 import HTTPProvider, Web3
+import httpx
 
 from eigentensor import economics
 from eigentensor.chain import Chain, Goal, Network, Status, carry_out, joining, to_wei
+from eigentensor.chain.answers import Refusal
+from eigentensor.chain.rpc import Rpc
 from eigentensor.errors import ChainError
-from eigentensor.task import Order, order_uuid
+from eigentensor.task import Order, Signer, order_uuid
 from eigentensor_local import foundry
 from eigentensor_local.contracts import deploy
 
@@ -29,6 +30,7 @@ STAKE, COLLATERAL, SEATS = to_wei("20"), to_wei("10"), 2
 FIRST_BLOCK = 2_000
 #: The newest blocks that can be taken back.
 STATES = 64
+_PATIENCE = 30.0  # seconds that it may be silent
 _PIECE = 100  # blocks
 _HURRY = 0.02  # seconds between two looks at what waits
 _LISTENING = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
@@ -53,7 +55,7 @@ class Anvil:
         self._drain = threading.Thread(target=_drain, args=(process,), daemon=True)
         self._drain.start()
         self.rpc_url = f"http://127.0.0.1:{port}"
-        self.web3 = Web3(HTTPProvider(self.rpc_url, request_kwargs={"timeout": 30}))
+        self._rpc = Rpc(self.rpc_url, _PATIENCE)
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +82,7 @@ class Anvil:
 
     def mine_past(self, block: int) -> None:
         """Lets blocks pass until the newest one is behind `block`."""
-        if (missing := block + 1 - self.web3.eth.block_number) > 0:
+        if (missing := block + 1 - self.rpc("eth_blockNumber")) > 0:
             self.mine(missing)
 
     @contextmanager
@@ -89,7 +91,7 @@ class Anvil:
         over = threading.Event()
 
         def hurry() -> None:
-            with suppress(OSError, ChainError):  # who sends finds out that the chain is away
+            with suppress(httpx.HTTPError, ChainError):  # who sends finds out that the chain is away
                 while not over.wait(_HURRY):
                     if int(self.rpc("txpool_status")["pending"], 16):
                         self.mine()
@@ -111,11 +113,11 @@ class Anvil:
         self.rpc("anvil_setBalance", address, hex(ether * 10**18))
 
     def rpc(self, method: str, *parameters: Any) -> Any:
-        """A request that is anvil's own."""
-        response = self.web3.provider.make_request(method, list(parameters))  # type: ignore[arg-type]
-        if "error" in response:
-            raise ChainError(f"{method}: {response['error']}")
-        return response["result"]
+        """The result of any request, whose parameters are JSON. Raises ChainError for a refusal."""
+        try:
+            return self._rpc.ask_plainly(method, parameters)
+        except Refusal as refusal:
+            raise ChainError(f"{method}: {refusal.words}") from None
 
 
 def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIRST_BLOCK) -> Anvil:
@@ -144,7 +146,7 @@ def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIR
 
 
 @contextmanager
-def local_network(operators: Iterable[LocalAccount]) -> Iterator[tuple[Anvil, Network]]:
+def local_network(operators: Iterable[Signer]) -> Iterator[tuple[Anvil, Network]]:
     """A chain with the contracts, on which these accounts are operators that sign for themselves; without a gateway."""
     with start_anvil() as anvil:
         network = Network("local", anvil.rpc_url, "http://127.0.0.1:9", deploy(anvil.rpc_url))
@@ -155,7 +157,7 @@ def local_network(operators: Iterable[LocalAccount]) -> Iterator[tuple[Anvil, Ne
 
 def join(
     network: Network,
-    account: LocalAccount,
+    account: Signer,
     *,
     signer: str = "",
     stake: int = STAKE,
@@ -185,7 +187,7 @@ def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
     while True:
         before = anvil.rpc("evm_snapshot")
         anvil.mine_past(seed - 1)
-        mix = bytes(anvil.web3.eth.get_block(seed)["mixHash"])
+        mix = anvil.rpc("eth_getBlockByNumber", hex(seed), False)["mixHash"]
         if economics.is_drawn(mix, task, order.check_rate) is drawn:
             break
         anvil.rpc("evm_revert", before)

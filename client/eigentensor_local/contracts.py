@@ -6,6 +6,8 @@
 import json
 import os
 import subprocess
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -13,13 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from eth_utils.address import to_checksum_address
-from web3 import HTTPProvider, Web3
-from web3.exceptions import Web3Exception
-from web3.types import Nonce, TxParams
-
-from eigentensor.chain import Deployment, anvil_account
-from eigentensor.chain.keys import ANVIL_KEYS
+from eigentensor.chain import Deployment
+from eigentensor.chain.keys import ANVIL_ADDRESSES, ANVIL_KEYS
+from eigentensor.chain.refusals import talking_to
+from eigentensor.chain.rpc import Rpc
+from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError, ConfigError
 from eigentensor.schemas import network
 from eigentensor.wire import Address, Data, Object, Root, Size, read, unhex
@@ -31,6 +31,8 @@ DEPLOYER = 0
 SOURCES = (
     "src/**/*.sol", "script/*.sol", "test/core/*.sol", "networks/local.json", "foundry.toml", "package-lock.json",
 )  # fmt: skip
+_GAS_PRICE = 100 * GWEI  # anvil drops, unseen, what offers less than full blocks before it made the next one ask
+_SILENCE = 30.0  # seconds that the chain may be silent
 _PATIENCE, _PAUSE = 60.0, 0.02  # seconds that a transaction has; between two looks at it
 
 
@@ -83,28 +85,37 @@ def deploy(rpc_url: str, file: Path | None = None) -> Deployment:
 def replay(rpc_url: str, recording: Recording) -> Deployment:
     """Sends what was recorded on a chain whose deployer has sent nothing yet. Raises ChainError if something else comes
     of it."""
-    web3 = Web3(HTTPProvider(rpc_url, request_kwargs={"timeout": 30}))
-    deployer = anvil_account(DEPLOYER).address
-    try:
-        if web3.eth.get_transaction_count(deployer):
+    rpc, deployer = Rpc(rpc_url, _SILENCE), ANVIL_ADDRESSES[DEPLOYER]
+    with talking_to(rpc_url):
+        if rpc.ask("eth_getTransactionCount", deployer, "latest"):
             raise ChainError("the contracts come onto a new chain only: on this one their deployer has sent something")
-        block = web3.eth.block_number
+        block = rpc.ask("eth_blockNumber")
         hashes = [
-            web3.eth.send_transaction({"from": deployer, "nonce": Nonce(nonce), **_parameters(sent)})
+            rpc.ask("eth_sendTransaction", {"from": deployer, "nonce": nonce, **_parameters(sent)})
             for nonce, sent in enumerate(recording.sent)
         ]
         for number, (name, sent) in enumerate(zip(hashes, recording.sent, strict=True)):
-            receipt = web3.eth.wait_for_transaction_receipt(name, _PATIENCE, _PAUSE)
-            if receipt["status"] != 1 or not all(web3.eth.get_code(to_checksum_address(one)) for one in sent.made):
+            is_done = _mined(rpc, name)["status"] == 1
+            if not is_done or not all(rpc.ask("eth_getCode", one, "latest") for one in sent.made):
                 raise ChainError(f"transaction {number} of the deployment did not do what was recorded")
-    except (Web3Exception, OSError) as error:
-        raise ChainError(f"the contracts could not be deployed: {error}") from None
     return Deployment.from_json({**recording.deployment, "block": block})
 
 
-def _parameters(sent: Sent) -> TxParams:
-    parameters: TxParams = {"gas": sent.gas, "data": sent.data}
-    return parameters if sent.to is None else {**parameters, "to": to_checksum_address(sent.to)}
+def _mined(rpc: Rpc, transaction: str) -> Mapping[str, Any]:
+    """The receipt of a transaction, once there is one. Raises ChainError if there is none in time."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        receipt: Mapping[str, Any] | None = rpc.ask("eth_getTransactionReceipt", transaction)
+        if receipt is not None:
+            return receipt
+        time.sleep(_PAUSE)
+    late = f"transaction {transaction} is not in the chain after {_PATIENCE:.0f} s"
+    raise ChainError(f"the contracts could not be deployed: {late}")
+
+
+def _parameters(sent: Sent) -> dict[str, Any]:
+    parameters = {"gas": sent.gas, "gasPrice": _GAS_PRICE, "data": sent.data}
+    return parameters if sent.to is None else {**parameters, "to": sent.to}
 
 
 def broadcast(rpc_url: str, name: str) -> Recording:

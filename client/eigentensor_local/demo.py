@@ -23,8 +23,9 @@ from eigentensor_client.examples import FOLDER as EXAMPLES
 from eigentensor_client.games import line
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.phases import Bar
-from eigentensor_client.results import TaskResult, TaskView
+from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, console, short, table
+from eigentensor_client.task_view import TaskView
 from eigentensor_local import foundry
 from eigentensor_local.actors import SilentOperator
 from eigentensor_local.devnet import Devnet, Party, devnet

@@ -10,9 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
+from typing import TYPE_CHECKING
 
 from eigentensor import spending
 from eigentensor.chain import (
@@ -27,6 +25,7 @@ from eigentensor.chain import (
     save_account,
     to_wei,
 )
+from eigentensor.chain.keys import new_account
 from eigentensor.chain.network import DEFAULT, network_path
 from eigentensor.errors import ChainError, ConfigError
 from eigentensor.extras import require
@@ -36,6 +35,9 @@ from eigentensor_client.screen import Screen
 from eigentensor_local.anvil import FIRST_BLOCK, Anvil, start_anvil
 from eigentensor_local.contracts import DEPLOYER, deploy
 from eigentensor_local.processes import Processes, Running, ended_by_signals
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
 
 PASSWORD = "local"  # of keystores that guard nothing but test tokens
 STAKE = COLLATERAL = to_wei("10")
@@ -51,8 +53,8 @@ class Party:
     """An operator of the local network: its owner's and its signer's key, and the folder that holds all it has."""
 
     name: str
-    owner: LocalAccount
-    signer: LocalAccount
+    owner: "LocalAccount"
+    signer: "LocalAccount"
     folder: Path
 
     @property
@@ -96,7 +98,7 @@ class Devnet:
 
     def party(self, name: str) -> Party:
         """A new operator-to-be with coins for gas and tokens for stake and collateral. It has not joined."""
-        party = Party(name, Account.create(), Account.create(), self.folder / name)
+        party = Party(name, new_account(), new_account(), self.folder / name)
         for word, account in (("owner", party.owner), ("signer", party.signer)):
             save_account(account, party.folder / f"{word}.json", PASSWORD, iterations=1)
             self.anvil.fund(account.address)
@@ -113,7 +115,7 @@ class Devnet:
         """Starts the aggregator's daemon, with a funded relay key."""
         folder = self.folder / "aggregator"
         if not (folder / "relay.json").exists():
-            relay = Account.create()
+            relay = new_account()
             save_account(relay, folder / "relay.json", PASSWORD, iterations=1)
             (folder / "password").write_text(PASSWORD)
             self.anvil.fund(relay.address)

@@ -323,7 +323,7 @@ def task_at(job: Job, stage: str) -> schemas.Task:
 @lru_cache(maxsize=64)
 def _size(uuid: str, program: Program, repeat: int) -> dict[str, Any]:
     """What a plan says of a program whoever executes it."""
-    from eigentensor.runtime.memory.plan import estimate_memory_requirements  # with tinygrad
+    from eigentensor.runtime.memory.plan import estimate_memory_requirements
 
     cost, encoded = costs(program), encode(program)
     return {

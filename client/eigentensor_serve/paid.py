@@ -19,7 +19,7 @@ from eigentensor_client import stages
 from eigentensor_client.attempts import ENDS
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work, escrow, escrow_of, terms_for
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Part, upload
 from eigentensor_client.verbs.show import Show
 from eigentensor_serve.backend import Ask, Changes, Outcome

@@ -4,10 +4,9 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import platformdirs
-from eth_account.signers.local import LocalAccount
 from eth_utils.address import is_address, to_checksum_address
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -18,6 +17,9 @@ from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
 from eigentensor.economics.pricing import Pricing
 from eigentensor.errors import ConfigError
 from eigentensor_operator.policy import Policy
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
 
 
 def _address(text: str) -> str:
@@ -119,7 +121,7 @@ class Settings(BaseSettings):
         """While this file exists, nothing more is accepted."""
         return self.data_dir / "draining"
 
-    def account(self) -> LocalAccount:
+    def account(self) -> "LocalAccount":
         """The hot signer, from the keystore. Raises ConfigError."""
         return load_account(self.keystore, self.password_file)
 

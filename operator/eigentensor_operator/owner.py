@@ -59,7 +59,8 @@ def up(
 
     Exit code 9: it waits for a block; 11: a step is blocked, the plan says by what.
     """
-    from eigentensor.chain import Goal, joining, survey, to_wei
+    from eigentensor.chain import Goal, joining, to_wei
+    from eigentensor.chain.survey import survey
     from eigentensor.economics import WAD
     from eigentensor.errors import ConfigError
     from eigentensor_operator import onboarding

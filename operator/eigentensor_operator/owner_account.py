@@ -17,10 +17,10 @@ from eigentensor.chain import (
     message_of,
     rehearse,
     sendable,
-    survey,
 )
 from eigentensor.chain import settle as settle_chain
 from eigentensor.chain.keys import checked_address
+from eigentensor.chain.survey import survey
 from eigentensor.errors import ConfigError
 from eigentensor_operator.config import Settings
 from eigentensor_operator.onboarding import Plan, alone, batch, plan_of, wait_for, write_batch, written

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eigentensor.hashing import digests
+from eigentensor.leaves import LEAF as LEAF
+from eigentensor.leaves import NOTHING as NOTHING
+from eigentensor.leaves import PIECE as PIECE
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import split
 from eigentensor.program.model import Kind, Program, Role
-
-LEAF = 1024
-PIECE = 1 << 20
-#: The root of a tree without leaves, and the hash of a padding leaf.
-NOTHING = bytes(32)
 
 Array = np.ndarray[Any, Any]
 #: Bytes as they come; an array stands for its elements in row-major order.

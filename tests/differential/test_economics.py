@@ -14,6 +14,7 @@ from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
 from eigentensor_local.anvil import start_anvil
 from eigentensor_local.foundry import CONTRACTS, forge
+from support.web3 import web3_of
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ def terms() -> Iterator[Any]:
     subprocess.run([forge(), "build", "test/TermsBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
     built = json.loads((CONTRACTS / "out" / "TermsBatch.sol" / "TermsBatch.json").read_text())
     with start_anvil() as anvil:
-        address = anvil.web3.to_checksum_address("0x" + "7e" * 20)
+        address = web3_of(anvil).to_checksum_address("0x" + "7e" * 20)
         anvil.rpc("anvil_setCode", address, built["deployedBytecode"]["object"])
-        yield anvil.web3.eth.contract(address, abi=built["abi"]).functions
+        yield web3_of(anvil).eth.contract(address, abi=built["abi"]).functions
 
 
 def amounts(p: Parameters, c: Case) -> list[int]:

@@ -25,6 +25,7 @@ from support.programs.scalar_cells import (
     name,
     on_edges,
 )
+from support.web3 import web3_of
 
 ONE_CALL = 20_000  #: evaluations
 MILLION = 1_000_000
@@ -34,8 +35,8 @@ class Referee:
     """The contract of the tests that gives the operations an outside, on a chain."""
 
     def __init__(self, anvil: Anvil, abi: Any, code: str) -> None:
-        address = anvil.web3.to_checksum_address(anvil.web3.keccak(text=code)[:20])
-        self.functions = anvil.web3.eth.contract(address, abi=abi).functions
+        address = web3_of(anvil).to_checksum_address(web3_of(anvil).keccak(text=code)[:20])
+        self.functions = web3_of(anvil).eth.contract(address, abi=abi).functions
         anvil.rpc("anvil_setCode", address, code)
 
     def evaluate(self, cell: Cell, operands: Words) -> Words:

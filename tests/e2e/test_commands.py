@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 from eth_account import Account
-from web3.types import RPCEndpoint
 
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
+from eigentensor.chain import anvil_account, save_account
 from eigentensor.store import load_safetensors, save_safetensors
 from eigentensor.task import State
+from eigentensor_client.accounts import CLIENT
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
@@ -93,7 +94,7 @@ def dear_gas(net: Devnet) -> Iterator[None]:
 
     def raise_it() -> None:
         while not ended.wait(0.2):
-            net.anvil.web3.provider.make_request(RPCEndpoint("anvil_setNextBlockBaseFeePerGas"), [hex(10**14)])
+            net.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**14))
 
     thread = threading.Thread(target=raise_it)
     thread.start()
@@ -146,6 +147,46 @@ def test_run_writes_the_result_and_one_object(
     checked = call_json("receipt", "check", "task.receipt", "--outputs", "out.safetensors", "--chain")
     assert (checked["schema"], checked["task"]) == ("eigentensor.receipt-check/1", task)
     assert checked["state"] == checked["now"]["state"] == f"{result['task']['stage']}, {result['task']['checked']}"
+
+
+#: What signs and what computes.
+UNREAD = {"web3", "eth_account", "py_ecc", "cffi", "tinygrad", "eigentensor_client.client"}
+READS = [
+    "ps", "task show TASK", "task explain TASK", "logs TASK", "wallet show", "network list", "network show",
+    "plan x.program -i a=@a.npy -i b=@b.npy -w w.safetensors --max-price 0.05",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", READS)
+def test_who_only_reads_opens_no_key_and_loads_neither_what_signs_nor_what_computes(
+    net: Devnet, folder: Path, open_task: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_account(anvil_account(CLIENT), folder / "key.json", "its password is not known here", iterations=1)
+    monkeypatch.setenv("EIGENTENSOR_KEYSTORE", "key.json")
+    code = (
+        "import sys; from eigentensor_client.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    words = command.replace("TASK", open_task).split()
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout, done.stderr
+    assert not UNREAD & set(done.stderr.split())
+
+
+def test_a_keystore_that_is_anothers_shows_whose_it_says_and_pays_nothing(
+    call: Call, call_json: Callable[..., Any], net: Devnet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, password = folder / "key.json", folder / "password"
+    save_account(anvil_account(CLIENT), key, "local", iterations=1)
+    password.write_text("local")
+    nobody = "0x" + "00" * 19 + "01"
+    key.write_text(json.dumps(json.loads(key.read_text()) | {"address": nobody}))
+    monkeypatch.setenv("EIGENTENSOR_KEYSTORE", str(key))
+    monkeypatch.setenv("EIGENTENSOR_PASSWORD_FILE", str(password))
+    assert call_json("wallet", "show")["address"] == nobody
+    code, _, err = call("wallet", "deposit", "1")
+    assert code == 3 and f"says that it has the key of {nobody}" in err
 
 
 @pytest.mark.slow

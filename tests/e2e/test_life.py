@@ -33,7 +33,7 @@ from eigentensor.task import (
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work, escrow_of
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from eigentensor_local.actors import SilentOperator
 from eigentensor_local.devnet import Devnet, Party
 from support.stories.clock import Clock

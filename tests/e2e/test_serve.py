@@ -29,8 +29,8 @@ from eigentensor.task import NONE, Order, Posted
 from eigentensor.task import State as TaskState
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Roots, Terms, Work, escrow_of
-from eigentensor_client.results import TaskView
 from eigentensor_client.stages import GRACE
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Report, silent
 from eigentensor_local.devnet import Devnet, Party
 from eigentensor_serve.ledger import Ledger, State

@@ -9,6 +9,7 @@ from eigentensor.task import Cause, Order, State, commitment, order_uuid
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil, pass_seed
+from support.web3 import web3_of
 
 Orders = Callable[..., Order]
 Serve = Callable[[Settings], tuple[str, Daemon]]
@@ -52,7 +53,7 @@ def test_the_seed_is_sent_when_its_block_is_there(
     seed = client.market.seed_block_of(task)
     anvil.mine_past(seed - 1)
     follow(daemon)
-    assert client.market.seed_of(seed) == bytes(anvil.web3.eth.get_block(seed)["mixHash"])
+    assert client.market.seed_of(seed) == bytes(web3_of(anvil).eth.get_block(seed)["mixHash"])
     view = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
     assert view["draw"] == {"seed_block": seed, "known": True, "drawn": client.market.is_drawn(order)}
 

@@ -35,6 +35,7 @@ from eigentensor.task import (
 )
 from eigentensor_economics.situation import LOCAL
 from eigentensor_local.anvil import FIRST_BLOCK, Anvil, pass_seed
+from support.web3 import web3_of
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
@@ -259,7 +260,7 @@ def test_a_chain_ends_with_its_block(anvil: Anvil) -> None:
 
     with start_anvil() as other:
         pid = other.process.pid
-        assert other.web3.eth.block_number == FIRST_BLOCK
+        assert web3_of(other).eth.block_number == FIRST_BLOCK
     assert other.process.returncode is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -24,6 +24,7 @@ from eigentensor.task import (
 )
 from eigentensor_local.anvil import SEATS, Anvil, pass_seed
 from support.stories.market import ROOT, SALT, Life, gained, wealth
+from support.web3 import web3_of
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
@@ -101,7 +102,7 @@ def test_a_seed_is_the_blocks_own_and_is_recorded_once(
     block = client.node.block_number()
     assert keccak(client.node.header(block)) == client.node.head().hash
     anvil.mine()
-    mix = anvil.web3.eth.get_block(block)["mixHash"]
+    mix = web3_of(anvil).eth.get_block(block)["mixHash"]
     assert client.market.seed_of(block) is None
     (seeded,) = [e for e in client.market.seed(block).events if isinstance(e, Seeded)]
     assert (seeded.seed_block, seeded.mix) == (block, bytes(mix)) and client.market.seed_of(block) == bytes(mix)

@@ -29,8 +29,7 @@ def spike(anvil: Anvil, base: int) -> None:
 
 
 def approval(chain: Chain, amount: int) -> Message:
-    data = chain.node.token.encode_abi("approve", [anvil_account(7).address, amount])
-    return Message("approve", chain.deployment.token, bytes.fromhex(data[2:]))
+    return Message.of(chain.node.token, "approve", anvil_account(7).address, amount)
 
 
 def allowed(chain: Chain) -> int:

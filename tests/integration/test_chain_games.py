@@ -28,7 +28,7 @@ from eigentensor.task import (
     Slashed,
 )
 from eigentensor.tracing import Claim
-from eigentensor_client.claims import payable_from
+from eigentensor_client.tasks import payable_from
 from eigentensor_local.anvil import Anvil
 from eigentensor_operator.machine import step
 from eigentensor_operator.reading import deadlines_of

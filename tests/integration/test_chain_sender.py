@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from web3.exceptions import Web3RPCError
 
 from eigentensor.chain import Chain, Network, Reader, anvil_account
 from eigentensor.chain.journal import Journal, Status
@@ -31,8 +30,7 @@ def test_the_same_message_is_sent_once(client: Chain, order_of: Orders) -> None:
 
 
 def approval(chain: Chain, amount: int) -> Message:
-    data = chain.node.token.encode_abi("approve", [anvil_account(7).address, amount])
-    return Message("approve", chain.deployment.token, bytes.fromhex(data[2:]))
+    return Message.of(chain.node.token, "approve", anvil_account(7).address, amount)
 
 
 class Crash(BaseException):
@@ -46,14 +44,14 @@ def test_a_process_that_dies_while_sending_sends_once(
     path = tmp_path / "crashing.sqlite"
     journal = Journal(path)
     dying = Reader(network)
-    offer = dying.node.web3.eth.send_raw_transaction
+    offer = dying.node.send
 
     def die(raw: bytes) -> None:
         if moment.startswith("after"):
             offer(raw)
         raise Crash
 
-    monkeypatch.setattr(dying.node.web3.eth, "send_raw_transaction", die)
+    monkeypatch.setattr(dying.node, "send", die)
     count = client.node.transaction_count(client.address)
     with pytest.raises(Crash):
         Sender(dying.node, client.account, journal).send(approval(client, 77))
@@ -126,14 +124,14 @@ def test_messages_behind_one_that_no_node_took_are_not_held_back(
 ) -> None:
     anvil.rpc("evm_setAutomine", False)
     sender = Sender(client.node, client.account, client.journal, patience=0, deadline=20)
-    offer = client.node.web3.eth.send_raw_transaction
+    offer = client.node.send
 
     def refuse(raw: bytes) -> None:
-        monkeypatch.setattr(client.node.web3.eth, "send_raw_transaction", offer)
+        monkeypatch.setattr(client.node, "send", offer)
         sender.submit(approval(client, 2))  # another thread was quicker with the next nonce
-        raise Web3RPCError("no room for it")
+        raise ChainError("no room for it")
 
-    monkeypatch.setattr(client.node.web3.eth, "send_raw_transaction", refuse)
+    monkeypatch.setattr(client.node, "send", refuse)
     with pytest.raises(ChainError, match="no room"):
         sender.submit(approval(client, 1))
     anvil.rpc("evm_setAutomine", True)
@@ -149,10 +147,10 @@ def test_a_message_that_never_reached_the_node_is_offered_by_the_one_behind_it(
     sender = Sender(client.node, client.account, client.journal, patience=0, deadline=20)
 
     def unreachable(raw: bytes) -> None:
-        raise ConnectionError("no route")
+        raise Unreachable("no route")
 
     with monkeypatch.context() as patch:
-        patch.setattr(client.node.web3.eth, "send_raw_transaction", unreachable)
+        patch.setattr(client.node, "send", unreachable)
         with pytest.raises(Unreachable):
             sender.submit(approval(client, 1))
     sender.send(approval(client, 2))
@@ -176,12 +174,11 @@ def test_what_fails_in_the_chain_after_a_good_simulation_is_a_refusal(
     client.market.post(order)
     anvil.mine(4)
     other = chain_of(5)
-    data = client.node.market.encode_abi("expire", [order.as_tuple()])
-    expire = Message("expire", client.deployment.task_market, bytes.fromhex(data[2:]))
+    expire = Message.of(client.node.market, "expire", order.as_tuple())
     anvil.rpc("evm_setAutomine", False)
     key = other.sender.submit(expire)
     # Somebody else sends the same afterwards and pays more to be first.
-    faster = {"from": client.address, "to": expire.to, "data": data, "gas": hex(300_000)}
+    faster = {"from": client.address, "to": expire.to, "data": "0x" + expire.data.hex(), "gas": hex(300_000)}
     fees = {"maxFeePerGas": hex(10**12), "maxPriorityFeePerGas": hex(10**11)}
     anvil.rpc("eth_sendTransaction", faster | fees)
     anvil.mine()

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import httpx
 import pytest
 from eth_utils.address import to_checksum_address
-from requests import Response, Session
 
 from eigentensor import economics
 from eigentensor.chain import Chain
@@ -176,11 +176,11 @@ def test_an_upgrade_to_shorter_delays_is_told_and_longer_tasks_are_refused(
 def requests() -> Iterator[list[str]]:
     """The methods that nodes are asked for meanwhile."""
     asked: list[str] = []
-    post = Session.post
+    stream = httpx.Client.stream
 
-    def noted(session: Session, url: str, **how: Any) -> Response:
-        asked.append(json.loads(how["data"])["method"])
-        return post(session, url, **how)
+    def noted(http: httpx.Client, method: str, url: str, **how: Any) -> AbstractContextManager[httpx.Response]:
+        asked.append(json.loads(how["content"])["method"])
+        return stream(http, method, url, **how)
 
-    with patch.object(Session, "post", noted):
+    with patch.object(httpx.Client, "stream", noted):
         yield asked

@@ -23,13 +23,14 @@ from eigentensor.store import load_safetensors, save_safetensors
 from eigentensor_local.anvil import Anvil, start_anvil
 from eigentensor_local.devnet import Devnet, devnet
 from support.programs.worked_examples import layer
+from support.web3 import web3_of
 
 
 def sent(anvil: Anvil, nonce: int) -> HexBytes:
     """The hash of a transaction that the chain has taken."""
     nobody = to_checksum_address("0x" + "11" * 20)
     fields = {"chainId": 31337, "nonce": nonce, "to": nobody, "value": 1, "gas": 21_000, "gasPrice": 10**10}
-    return anvil.web3.eth.send_raw_transaction(Account.sign_transaction(fields, ANVIL_KEYS[0]).raw_transaction)
+    return web3_of(anvil).eth.send_raw_transaction(Account.sign_transaction(fields, ANVIL_KEYS[0]).raw_transaction)
 
 
 def test_a_port_that_is_taken_is_said() -> None:
@@ -42,17 +43,17 @@ def test_a_port_that_is_taken_is_said() -> None:
 
 def test_a_transaction_waits_for_the_clock_but_where_the_chain_hurries() -> None:
     with start_anvil(block_time=3600) as anvil:
-        first = anvil.web3.eth.block_number
+        first = web3_of(anvil).eth.block_number
         sent(anvil, 0)
-        assert anvil.web3.eth.block_number == first
+        assert web3_of(anvil).eth.block_number == first
         with anvil.hurried():
             for nonce in (1, 2):
                 made = sent(anvil, nonce)
-                anvil.web3.eth.wait_for_transaction_receipt(made, timeout=30, poll_latency=0.02)
-        now = anvil.web3.eth.block_number
+                web3_of(anvil).eth.wait_for_transaction_receipt(made, timeout=30, poll_latency=0.02)
+        now = web3_of(anvil).eth.block_number
         assert first < now
         sent(anvil, 3)
-        assert anvil.web3.eth.block_number == now
+        assert web3_of(anvil).eth.block_number == now
         assert int(anvil.rpc("txpool_status")["pending"], 16) == 1
 
 

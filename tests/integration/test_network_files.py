@@ -17,10 +17,10 @@ from eigentensor.errors import ConfigError, TermsRefused
 from eigentensor.merkle import operators_root
 from eigentensor.program.cost import needs_of
 from eigentensor.task import Closed, Convicted, Paid, Slashed, State
-from eigentensor_client.claims import payable_from
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Roots, Terms, Work, check_terms, draft
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
+from eigentensor_client.tasks import payable_from
 from eigentensor_local.devnet import Devnet, devnet
 from eigentensor_local.foundry import CONTRACTS
 from eigentensor_operator.config import Settings

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from eigentensor.chain import Network, Reader, answers, anvil_account, save_account, survey
+from eigentensor.chain import Network, Reader, anvil_account, rpc, save_account
 from eigentensor.chain.journal import Journal
 from eigentensor.chain.sender import Fees, Message, Sender
+from eigentensor.chain.survey import survey
 from eigentensor.errors import ChainError, Unreachable
 from eigentensor.program.codec import encode
 from eigentensor_client.cli import main
@@ -212,8 +213,7 @@ def test_one_wrong_answer_is_an_error_of_the_chain_or_changes_what_is_told(
 def test_a_transaction_survives_any_one_wrong_answer_or_says_what_to_do(spoiler: tuple[Spoiler, Network]) -> None:
     spoils, account = spoiler[0], anvil_account(CLIENT)
     reader = Reader(spoiler[1])
-    approve = reader.node.token.encode_abi("approve", [reader.deployment.task_market, 1])
-    message = Message("approve", reader.deployment.token, bytes.fromhex(approve[2:]))
+    message = Message.of(reader.node.token, "approve", reader.deployment.task_market, 1)
     for number in range(40):
         spoils.left = number % 14
         sender = Sender(reader.node, account, Journal(None), patience=1, deadline=3)
@@ -257,7 +257,7 @@ def test_a_node_that_never_ends_its_answer_is_unreachable(network: Network, drip
 
 
 def test_a_huge_answer_is_not_read(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MOST", 1 << 20)
+    monkeypatch.setattr(rpc, "MOST", 1 << 20)
     with false_node(lambda *_: (200, b" " * (2 << 20))) as url:
         with pytest.raises(ChainError, match="more than 1 MiB") as refused:
             Reader(replace(network, rpc_url=url)).node.check()

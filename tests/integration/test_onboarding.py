@@ -23,9 +23,9 @@ from eigentensor.chain import (
     message_of,
     rehearse,
     sendable,
-    survey,
     to_wei,
 )
+from eigentensor.chain.survey import survey
 from eigentensor.economics import WAD
 from eigentensor.errors import ChainError, Reverted
 from eigentensor_local.anvil import Anvil
@@ -111,8 +111,7 @@ def test_whoever_dies_at_any_message_goes_on_and_sends_nothing_twice(
     """Each process dies at its first message, with the message in its journal."""
     for sent in range(MESSAGES):
         with newcomer.chain() as dying:
-            eth = dying.node.web3.eth
-            offer = eth.send_raw_transaction
+            offer = dying.node.send
             seen: list[bytes] = []
 
             def die(raw: bytes, offer: Offer = offer, seen: list[bytes] = seen, sent: int = sent) -> object:
@@ -124,7 +123,7 @@ def test_whoever_dies_at_any_message_goes_on_and_sends_nothing_twice(
                     offer(raw)
                 raise Crash
 
-            monkeypatch.setattr(eth, "send_raw_transaction", die)
+            monkeypatch.setattr(dying.node, "send", die)
             with pytest.raises(Crash):
                 carry_out(dying, newcomer.plan)
     assert set(statuses(newcomer.join()).values()) == {Status.DONE}

@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from web3.middleware import Web3Middleware
 
+from eigentensor.chain.node import Node
 from eigentensor.chain.units import GWEI
 from eigentensor.dispute import Published, Reason, Side
 from eigentensor.errors import Unreachable
@@ -20,6 +20,7 @@ from support.stories.board import Board
 from support.stories.game_table import Case, Table
 from support.stories.games import honest, reckless
 from support.stories.players import MOMENTS, Dispute, fast, known, lying, restarted
+from support.web3 import web3_of
 
 SPIKE = 300 * GWEI
 
@@ -91,7 +92,7 @@ def test_reorganisations_that_take_back_moves_or_the_challenge_end_no_game_other
     opened = dispute.game.opened.place.block
     for _ in range(5):
         dispute.turns()
-        newest = anvil.web3.eth.block_number
+        newest = web3_of(anvil).eth.block_number
         anvil.rollback(random.randint(1, min(4, newest - opened + 1)))
         anvil.mine(random.randint(0, 2))
         assert dispute.challenge() == dispute.number
@@ -137,19 +138,18 @@ def test_a_move_whose_nonce_somebody_else_took_is_sent_anew(dispute: Dispute, tm
     assert len(dispute.game.moves) == 1
 
 
-class Cut(Web3Middleware):
+class Cut:
     """A node that does not answer question number `after`."""
 
-    after = 0
+    def __init__(self, node: Node) -> None:
+        self.after, self._ask = 0, node.rpc.ask
+        node.rpc.ask = self.ask  # type: ignore[method-assign]
 
-    def wrap_make_request(self, make_request: Any) -> Any:
-        def request(method: Any, parameters: Any) -> Any:
-            Cut.after -= 1
-            if Cut.after == -1:
-                raise ConnectionError("the line is cut")
-            return make_request(method, parameters)
-
-        return request
+    def ask(self, method: str, *parameters: Any) -> Any:
+        self.after -= 1
+        if self.after == -1:
+            raise ConnectionError("the line is cut")
+        return self._ask(method, *parameters)
 
 
 @pytest.mark.slow
@@ -158,14 +158,13 @@ def test_a_node_that_fails_at_any_question_delays_a_move_and_nothing_else(disput
     while dispute.game.ended is None:
         side, before = dispute.game.position.phase.side, sum(sent(dispute))
         with restarted(dispute.chain(side), journal_of(tmp_path, side)) as chain:
-            chain.node.web3.middleware_onion.add(Cut)
-            player, failures = dispute.player(side, chain), 0
-            for Cut.after in range(200):
+            cut, failures, player = Cut(chain.node), 0, dispute.player(side, chain)
+            for cut.after in range(200):
                 try:
                     player.turn(dispute.number)
                 except Unreachable:
                     failures += 1
-                if Cut.after >= 0:
+                if cut.after >= 0:
                     break
         asked.append(failures)
         assert sum(sent(dispute)) == before + 1

@@ -53,8 +53,7 @@ def test_what_another_machine_takes_is_approved_again(
     client.token.approve(market, theirs.max_price + theirs.check_fee)
     anvil.rpc("evm_setAutomine", False)
     with Chain(network, anvil_account(CLIENT), tmp_path / "elsewhere.sqlite") as elsewhere:
-        data = elsewhere.node.market.encode_abi("post", [theirs.as_tuple(), b""])
-        elsewhere.sender.submit(Message("post", market, bytes.fromhex(data[2:])))
+        elsewhere.sender.submit(Message.of(elsewhere.node.market, "post", theirs.as_tuple(), b""))
         with ThreadPoolExecutor(1) as pool:
             posted = pool.submit(client.market.post, ours)
             while not posted.done():

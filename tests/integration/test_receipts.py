@@ -27,6 +27,7 @@ from support.stories.receipts import (
     convict,
     silent,
 )
+from support.web3 import web3_of
 
 WORDS = {
     "confirmed": "final, checked(1)",
@@ -156,8 +157,8 @@ def test_every_type_of_transaction_is_told_by_the_node_as_it_was_signed(anvil: A
     )
     for number, fields in enumerate(transactions):
         signed = account.sign_transaction(common | fields | {"nonce": nonce + number})
-        hash_ = anvil.web3.eth.send_raw_transaction(signed.raw_transaction)
-        anvil.web3.eth.wait_for_transaction_receipt(hash_)
+        hash_ = web3_of(anvil).eth.send_raw_transaction(signed.raw_transaction)
+        web3_of(anvil).eth.wait_for_transaction_receipt(hash_)
         raw = client.node.transaction(bytes(hash_))
         assert raw == bytes(signed.raw_transaction)
         read = read_transaction(raw)

@@ -143,14 +143,13 @@ class Counted(Reader):
     def __init__(self, network: Network) -> None:
         super().__init__(network)
         self.asked: list[tuple[str, Any]] = []
-        provider: Any = self.node.web3.provider
-        ask = provider.make_request
+        ask = self.node.rpc.ask
 
-        def counted(method: Any, params: Any) -> Any:
+        def counted(method: str, *params: Any) -> Any:
             self.asked.append((method, params))
-            return ask(method, params)
+            return ask(method, *params)
 
-        provider.make_request = counted
+        self.node.rpc.ask = counted  # type: ignore[method-assign]
 
     def taken(self) -> list[tuple[str, Any]]:
         asked, self.asked = self.asked, []

@@ -3,22 +3,25 @@
 import json
 import re
 import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, fields, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eth_abi.abi import encode
+from eth_abi.exceptions import EncodingError
 from eth_abi.grammar import parse
 from eth_account import Account
 from eth_account.messages import encode_typed_data
-from eth_utils.abi import abi_to_signature
+from eth_utils.abi import abi_to_signature, collapse_if_tuple
+from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 from hypothesis import given
 from hypothesis import strategies as st
 from web3 import Web3
-from web3.exceptions import BadFunctionCallOutput
 
 from eigentensor.chain import (
     Decline,
@@ -31,12 +34,13 @@ from eigentensor.chain import (
     save_account,
     to_wei,
 )
-from eigentensor.chain.contracts import NAMES, Function, abi, function_of, reverted
+from eigentensor.chain.contracts import NAMES, Function, abi, events_of, function_of
 from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.chain.journal import Journal, Status
-from eigentensor.chain.keys import check_account
+from eigentensor.chain.keys import ANVIL_ADDRESSES, ANVIL_KEYS, check_account
 from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.node import encode_header
+from eigentensor.chain.refusals import reverted
 from eigentensor.chain.words import WORDS
 from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.economics.pricing import Ask, Pricing, Speed
@@ -397,6 +401,10 @@ def test_a_file_that_is_no_network_is_refused(tmp_path: Path, text: str) -> None
         Network.load(tmp_path / "n.json")
 
 
+def test_the_addresses_of_keys_that_everybody_knows_are_theirs() -> None:
+    assert [anvil_account(index).address for index in range(len(ANVIL_KEYS))] == list(ANVIL_ADDRESSES)
+
+
 def test_keys_that_everybody_knows_are_refused_on_every_other_chain() -> None:
     def network(chain_id: int) -> Network:
         return Network("n", "http://127.0.0.1:1", "http://127.0.0.1:2", Deployment.from_json(deployment(chain_id)))
@@ -438,34 +446,67 @@ def test_the_committed_abis_and_the_recorded_deployment_are_those_of_the_contrac
 
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_are_called_as_web3_calls_them(name: str) -> None:
-    contract = Web3().eth.contract(abi=abi(name))
+    contract, numbers = Web3().eth.contract(abi=abi(name)), cycle(range(1, 128))
     for entry in contract.abi:
         if entry["type"] != "function":
             continue
         signature = abi_to_signature(entry)
         function = function_of(contract.abi, signature)
-        zeros = [_zero(kind) for kind in function.inputs]
-        assert function.data(zeros) == bytes.fromhex(contract.encode_abi(signature, zeros)[2:])
+        values = [_value(kind, numbers) for kind in function.inputs]
+        assert function.data(values) == bytes.fromhex(contract.encode_abi(signature, values)[2:])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_events_are_read_as_web3_reads_them(name: str) -> None:
+    contract, numbers = Web3().eth.contract(abi=abi(name)), cycle(range(1, 128))
+    for event, logged in events_of(abi(name)).items():
+        indexed = [one for one in logged.entry["inputs"] if one["indexed"]]
+        others = [collapse_if_tuple(one) for one in logged.entry["inputs"] if not one["indexed"]]
+        topics = [logged.topic, *(encode([one["type"]], [_value(one["type"], numbers)]) for one in indexed)]
+        data = encode(others, [_value(kind, numbers) for kind in others])
+        log: Any = {
+            "address": "0x" + "00" * 20, "topics": list(map(HexBytes, topics)), "data": HexBytes(data), "logIndex": 0,
+            "blockNumber": 1, "blockHash": bytes(32), "transactionHash": bytes(32), "transactionIndex": 0,
+        }  # fmt: skip
+        theirs = contract.events[event]().process_log(log)["args"]
+        assert _plain(logged.values(topics, data)) == _plain(theirs), event
+        with pytest.raises(ValueError):
+            logged.values([*topics, bytes(32)], data)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def test_a_function_takes_no_bytes_that_are_too_few() -> None:
+    for root in (b"", bytes(31), bytes(33), "0x" + "00" * 32):
+        with pytest.raises(EncodingError):
+            Function(b"", ("bytes32",), ()).data((root,))
+    assert Function(b"", ("bytes32",), ()).data((bytes(32),)) == bytes(32)
 
 
 def test_a_function_returns_addresses_with_checksums_however_deep() -> None:
     address = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
     answer = encode(["(address,uint256)[]"], [[(address, 7)]])
     assert Function(b"", (), ("(address,uint256)[]",)).values(answer) == ((address, 7),)
-    with pytest.raises(BadFunctionCallOutput, match="3 bytes are no"):
+    with pytest.raises(ChainError, match="3 bytes are no"):
         Function(b"", (), ("uint256",)).values(b"abc")
 
 
-def _zero(kind: str) -> Any:
-    """A value of an ABI type."""
+def _value(kind: str, numbers: Iterator[int]) -> Any:
+    """A value of an ABI type, unlike those of other numbers."""
     if kind.endswith("]"):
         item, _, length = kind[:-1].rpartition("[")
-        return [_zero(item)] * int(length or 2)
+        return [_value(item, numbers) for _ in range(int(length or 2))]
     if kind.startswith("("):
-        return tuple(map(_zero, _parts(kind[1:-1])))
+        return tuple(_value(part, numbers) for part in _parts(kind[1:-1]))
+    number = next(numbers)
     if kind.startswith("bytes"):
-        return bytes(int(kind[5:] or 0))
-    return {"address": "0x" + "00" * 20, "bool": False, "string": ""}.get(kind, 0)
+        return number.to_bytes(int(kind[5:] or 2), "big")
+    words = {"address": to_checksum_address(number.to_bytes(20, "big")), "bool": number % 2 == 1, "string": str(number)}
+    return words.get(kind, number)
 
 
 def _parts(kinds: str) -> list[str]:

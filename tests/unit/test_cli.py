@@ -42,6 +42,30 @@ def test_no_help_imports_anything_heavy() -> None:
     assert not HEAVY & set(done.stderr.split())
 
 
+#: What signs, what computes and what takes bytes apart: a command that only reads loads none of it.
+UNREAD = {
+    "web3", "eth_account", "py_ecc", "aiohttp", "requests", "cffi", "tinygrad", "onnx", "numpy", "safetensors",
+    "fastapi", "eigentensor.capture", "eigentensor.merkle", "eigentensor.program", "eigentensor.receipt",
+    "eigentensor.runtime.cpu", "eigentensor.tracing", "eigentensor_client.client",
+}  # fmt: skip
+#: What a plan takes of it: tensors and programs.
+PLANNED = {"numpy", "safetensors", "eigentensor.merkle", "eigentensor.program"}
+
+
+@pytest.mark.parametrize(
+    ("module", "verb", "loaded"), [("tasks", "task", set()), ("plans", "run", PLANNED)], ids=["tasks", "plans"]
+)
+def test_who_only_reads_loads_neither_what_signs_nor_what_computes(module: str, verb: str, loaded: set[str]) -> None:
+    code = (
+        "import os, sys; os.environ.setdefault('ETH_HASH_BACKEND', 'pysha3')\n"
+        f"import eigentensor_client.accounts, eigentensor_client.{module}\n"
+        f"import eigentensor_client.verbs.{verb}, eigentensor_client.verbs.show\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert UNREAD & set(done.stdout.split()) == loaded
+
+
 def main_in_process(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
         main(words)

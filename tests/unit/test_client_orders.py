@@ -9,6 +9,7 @@ from eigentensor import economics
 from eigentensor.economics import WAD
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.task import NONE
+from eigentensor_client.amounts import percent
 from eigentensor_client.orders import (
     CHECK_RATE,
     Roots,
@@ -17,7 +18,6 @@ from eigentensor_client.orders import (
     draft,
     escrow,
     escrow_of,
-    percent,
     plan,
     price,
     read_rate,

@@ -17,8 +17,8 @@ from eigentensor.errors import (
 from eigentensor.task import Answer, Cause, Conviction, Game, Place, State
 from eigentensor.task.due import Verb
 from eigentensor_client.remedies import Advice
-from eigentensor_client.results import TaskView
 from eigentensor_client.stages import GRACE, check_open, failure, late, reached
+from eigentensor_client.task_view import TaskView
 from support.stories.orders import LOCAL, ORDER, seen
 
 TASK = seen()

@@ -2,7 +2,11 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
 
 import eigentensor
 
@@ -18,6 +22,16 @@ def test_the_folder_operator_does_not_shadow_the_standard_library() -> None:
 def test_every_public_name_can_be_had() -> None:
     for name in eigentensor.__all__:
         assert getattr(eigentensor, name).__name__ == name
+
+
+@pytest.mark.parametrize("name", ["chain", "dispute", "runtime", "store"])
+def test_packages_load_each_of_their_names_and_no_module_takes_its_place(name: str) -> None:
+    package = import_module(f"eigentensor.{name}")
+    modules = {module.name for module in iter_modules(package.__path__)}
+    assert not modules & set(package.__all__)
+    assert all(getattr(package, word) is not None for word in package.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        package.nonsense  # noqa: B018
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from eigentensor.chain import transcript
-from eigentensor.chain.transcript import typed
+from eigentensor.chain.transcript import transcript, typed
 from eigentensor.dispute import FINAL, Phase, Reason
 from eigentensor.numerics.dtypes import DType
 from eigentensor.task import BondReturned, Closed, Noted, Paid, TaskEvent

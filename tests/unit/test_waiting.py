@@ -17,7 +17,7 @@ from eigentensor.errors import ExecutorFailed, NobodyAccepted, NotYet
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import WAITS, Waits, waiting_for
 from eigentensor_client.attempts import Attempts
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.verbs.timeout import within
 from support.screens.values import NETWORK
 from support.stories.orders import seen

@@ -28,12 +28,10 @@ SHORTEST = 12  # characters of a new password
 
 def new(keystore: Keystore, password_file: PasswordFile = None, json: options.Json = False) -> None:
     """Make a key and write it as a V3 keystore that only you can read. The key itself is never shown."""
-    from eth_account import Account
-
-    from eigentensor.chain.keys import new_keystore_path
+    from eigentensor.chain.keys import new_account, new_keystore_path
 
     path = new_keystore_path(keystore)
-    _save(Screen(as_json=json), Account.create(), keystore, path, _new_password(password_file))
+    _save(Screen(as_json=json), new_account(), keystore, path, _new_password(password_file))
 
 
 def import_key(

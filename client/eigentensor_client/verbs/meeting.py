@@ -1,8 +1,8 @@
 """Where a verb meets a network: the first line is said, and whatever was opened is closed at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from eigentensor.errors import ChainError
 from eigentensor_client.screen import Screen
@@ -12,19 +12,54 @@ if TYPE_CHECKING:
     from eigentensor.pace import Pace
     from eigentensor.store import GatewayClient
     from eigentensor_client.client import Client
+    from eigentensor_client.plans import Plans
+    from eigentensor_client.tasks import Tasks
     from eigentensor_client.verbs.show import Show
+
+Account = TypeVar("Account", bound="Tasks")
 
 
 @contextmanager
 def paying(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Client", "Show"]]:
     """As the account that pays. Raises ConfigError and ChainError."""
     from eigentensor_client.client import Client
+
+    with _met(lambda: Client(network), json=json) as met:
+        yield met
+
+
+@contextmanager
+def reading(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Tasks", "Show"]]:
+    """As somebody who knows the address of that account: without its key. Raises ConfigError and ChainError."""
+    from eigentensor.chain import Network
+    from eigentensor_client.accounts import known_address
+    from eigentensor_client.tasks import tasks_of
+
+    chosen = Network.load(network)
+    with _met(lambda: tasks_of(chosen, known_address(chosen)), json=json) as met:
+        yield met
+
+
+@contextmanager
+def planning(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Plans", "Show"]]:
+    """As `reading`, of who may want tasks."""
+    from eigentensor.chain import Network
+    from eigentensor_client.accounts import known_address
+    from eigentensor_client.plans import plans_of
+
+    chosen = Network.load(network)
+    with _met(lambda: plans_of(chosen, known_address(chosen)), json=json) as met:
+        yield met
+
+
+@contextmanager
+def _met(opened: "Callable[[], Account]", *, json: bool) -> "Iterator[tuple[Screen, Account, Show]]":
     from eigentensor_client.verbs.show import Show
 
     screen = Screen(as_json=json)
-    with screen.names_waits(), Client(network) as client:
-        screen.head(client.network.name, client.address)
-        yield screen, client, Show(client.network, lambda: client.pace)
+    with screen.names_waits(), opened() as account:
+        screen.head(account.network.name, account.address)
+        yield screen, account, Show(account.network, lambda: account.pace)
 
 
 @contextmanager

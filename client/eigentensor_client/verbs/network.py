@@ -65,7 +65,7 @@ def _fields(chosen: "Network", source: str, option: str | None) -> "NetworkField
 
     from eigentensor.chain import Reader
     from eigentensor.chain.network import network_path
-    from eigentensor.store import GatewayClient
+    from eigentensor.store import Queries
     from eigentensor_client.accounts import origin
 
     reader, block, operators = Reader(chosen), None, None
@@ -75,7 +75,7 @@ def _fields(chosen: "Network", source: str, option: str | None) -> "NetworkField
     except ChainError:
         pass
     try:
-        with GatewayClient(chosen.gateway_url, attempts=1) as gateway:
+        with Queries(chosen.gateway_url, attempts=1) as gateway:
             operators = sum(operator["member"] for operator in gateway.operators()["operators"])
     except StoreError:
         pass

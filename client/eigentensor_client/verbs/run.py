@@ -8,7 +8,7 @@ import typer
 from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.meeting import paying
+from eigentensor_client.verbs.meeting import paying, planning
 from eigentensor_client.verbs.options import grouped
 from eigentensor_client.verbs.timeout import Clock, within
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from eigentensor_client.attempts import Attempts
     from eigentensor_client.client import Client
     from eigentensor_client.orders import Terms, Work
-    from eigentensor_client.results import TaskResult, TaskView
+    from eigentensor_client.results import TaskResult
+    from eigentensor_client.task_view import TaskView
     from eigentensor_client.transfer import Keeper
 
 app = typer.Typer(rich_markup_mode=None)
@@ -139,7 +140,7 @@ def show_plan(
     """Show what a task would cost, and what cheating would cost its executor. Nothing is sent."""
     from eigentensor_client.orders import read_terms
 
-    with paying(network, json=json) as (screen, client, show):
+    with planning(network, json=json) as (screen, client, show):
         work = read_work(execution, client.gateway)
         priced = client.plan(work, read_terms(client.network, offer))
         screen.result("eigentensor.plan/1", priced.to_json(), *show.plan_lines(priced, work.cast))

@@ -22,16 +22,16 @@ from eigentensor.task import (
     view,
 )
 from eigentensor.task.words import waits_for
-from eigentensor_client.amounts import Amount, amount
-from eigentensor_client.orders import percent
+from eigentensor_client.amounts import Amount, amount, percent
 from eigentensor_client.remedies import Remedy, opinions_of, ranked, remedies_of
-from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, words
 from eigentensor_client.tables import Table
+from eigentensor_client.task_view import TaskView
 
 if TYPE_CHECKING:
     from eigentensor.task import objects as schemas
+    from eigentensor_client.results import Plan, TaskResult
 
 #: What other events, or the screens about games, tell in words.
 _OMITTED = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
@@ -91,7 +91,7 @@ class Show:
         """An event on one line."""
         return f"block {event.place.block}  {_name(event)}  {words(event, self.amount, self._pace())}".rstrip()
 
-    def result_lines(self, result: TaskResult) -> list[str | Table]:
+    def result_lines(self, result: "TaskResult") -> list[str | Table]:
         """A result for people: its task, and those that ended without one before."""
         earlier = [["retries", f"after {', '.join(map(short, result.earlier))} ended without a result"]]
         return [*self.task_lines(result.task), *([facts(earlier)] if result.earlier else [])]
@@ -153,7 +153,7 @@ class Show:
         helps = helped(task, response, self._deployment.parameters, self.amount)
         return cast("schemas.Explanation", helps | {"now": self.task(task)})
 
-    def _supply(self, plan: Plan) -> str:
+    def _supply(self, plan: "Plan") -> str:
         if plan.operators is None:
             return "unknown: the gateway does not answer"
         if plan.lowest_paid is None or plan.highest_paid is None:
@@ -162,7 +162,7 @@ class Show:
         prices = lowest if lowest == highest else f"{lowest} to {highest}"
         return f"{plan.operators}; lately they accepted tasks, whatever those were, for {prices}"
 
-    def _asked(self, plan: Plan) -> str:
+    def _asked(self, plan: "Plan") -> str:
         if plan.lowest_asked is None or plan.median_asked is None:
             return "unknown: no operator that could take it publishes what it asks"
         lowest, median = self.amount(plan.lowest_asked), self.amount(plan.median_asked)
@@ -170,14 +170,14 @@ class Show:
         dear = ": more than you offer" if plan.lowest_asked > plan.max_price else ""
         return f"{prices} for this task, by {_counted(plan.quotes, 'operator')}{dear}"
 
-    def _price(self, plan: Plan) -> str:
+    def _price(self, plan: "Plan") -> str:
         most = self.amount(plan.max_price)
         if plan.min_price == plan.max_price or not plan.ramp:
             return f"{most}, as soon as somebody accepts"
         hold = f" for {_counted(plan.hold, 'block')}" if plan.hold else ""
         return f"{self.amount(plan.min_price)}{hold}, rising to at most {most} in {_counted(plan.ramp, 'block')}"
 
-    def plan_lines(self, plan: Plan, cast: Sequence[str] = ()) -> list[str | Table]:
+    def plan_lines(self, plan: "Plan", cast: Sequence[str] = ()) -> list[str | Table]:
         """The plan; `cast` is what was float64 and is float32."""
         many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
         gain, pace = self.amount(plan.max_price + plan.value_at_risk), self._pace()

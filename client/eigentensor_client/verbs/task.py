@@ -7,11 +7,11 @@ import typer
 
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.meeting import paying
+from eigentensor_client.verbs.meeting import paying, reading
 from eigentensor_client.verbs.timeout import within
 
 if TYPE_CHECKING:
-    from eigentensor_client.results import TaskView
+    from eigentensor_client.task_view import TaskView
     from eigentensor_client.verbs.show import Show
 
 app = typer.Typer(help="One task: show, explain, cancel, logs.", no_args_is_help=True, rich_markup_mode=None)
@@ -26,7 +26,7 @@ def list_tasks(network: options.NetworkName = None, json: options.Json = False) 
     """List the account's tasks, newest first."""
     from eigentensor.task import view
 
-    with paying(network, json=json) as (screen, client, show):
+    with reading(network, json=json) as (screen, client, show):
         tasks = list(client.tasks())
         fields = {"tasks": [view.task(task.life, task.block) for task in tasks]}
         screen.result("eigentensor.tasks/1", fields, show.tasks_table(tasks))
@@ -59,7 +59,7 @@ def fetch(
 @app.command("show")
 def show_task(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Show where a task stands and what happened to it."""
-    with paying(network, json=json) as (screen, client, show):
+    with reading(network, json=json) as (screen, client, show):
         current = client.task(task)
         screen.result("eigentensor.task/1", show.task(current), *show.task_lines(current))
 
@@ -67,7 +67,7 @@ def show_task(task: options.TaskName, network: options.NetworkName = None, json:
 @app.command()
 def explain(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Say why a task is where it is: what each operator says, and what would help."""
-    with paying(network, json=json) as (screen, client, show):
+    with reading(network, json=json) as (screen, client, show):
         current = client.task(task)
         response = client.explain(current)
         screen.result(
@@ -96,7 +96,7 @@ def follow(
     json: options.Json = False,
 ) -> None:
     """Print what happened to a task, a line each as it happens. With --json an object a line."""
-    with paying(network, json=json) as (screen, client, show):
+    with reading(network, json=json) as (screen, client, show):
         current = client.task(task)
         printed = _print_events(screen, show, current, 0)
         with screen.goes_on(f"the task goes on: `eigentensor logs {current.uuid[:10]} -f` shows what follows"):

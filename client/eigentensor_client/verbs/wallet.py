@@ -9,13 +9,13 @@ import typer
 from eigentensor.errors import ConfigError, InsufficientFunds
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import keystores, options
-from eigentensor_client.verbs.meeting import paying
+from eigentensor_client.verbs.meeting import paying, reading
 
 if TYPE_CHECKING:
     from eigentensor_client.amounts import Amount
-    from eigentensor_client.client import Client
     from eigentensor_client.schemas import networks as schemas
     from eigentensor_client.tables import Table
+    from eigentensor_client.tasks import Tasks
 
 app = typer.Typer(
     help="The account that pays: show, deposit, withdraw, fund, new, import, list.",
@@ -31,7 +31,7 @@ COINS = 10 * 10**18  # wei of a local chain's coin that an account has at least 
 @app.command()
 def show(network: options.NetworkName = None, json: options.Json = False) -> None:
     """Show the account: its address, where its key comes from, and what it has in the wallet and in the market."""
-    with paying(network, json=json) as (screen, client, _):
+    with reading(network, json=json) as (screen, client, _):
         _show(screen, client)
 
 
@@ -111,7 +111,7 @@ def _sending(screen: Screen, text: str) -> Iterator[None]:
         yield
 
 
-def _show(screen: Screen, client: "Client", address: str = "") -> None:
+def _show(screen: Screen, client: "Tasks", address: str = "") -> None:
     """The account that pays, unless another address is named."""
     from eigentensor_client.accounts import origin
 

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from eth_account.signers.local import LocalAccount
 from eth_utils.address import is_address, to_checksum_address
 from eth_utils.crypto import keccak
 
 from eigentensor.economics.pricing import Ask
 from eigentensor.errors import TaskError
-from eigentensor.task.order import Domain, recover, sign
+from eigentensor.task.order import Domain, Signer, recover, sign
 
 _ASK_TYPE = keccak(b"Ask(address operator,uint64 block,string ask)")
 
@@ -30,7 +29,7 @@ class PublishedAsk:
         values = [self.operator, self.block, keccak(text.encode())]
         return domain.hash_struct(_ASK_TYPE, ["address", "uint64", "bytes32"], values)
 
-    def sign(self, domain: Domain, account: LocalAccount) -> dict[str, Any]:
+    def sign(self, domain: Domain, account: Signer) -> dict[str, Any]:
         """What the gateway takes at /v1/operators/{operator}/asks; `account` is the operator's hot signer."""
         signature = "0x" + sign(self.digest(domain), account).hex()
         return {"operator": self.operator, "block": self.block, "ask": self.ask.to_json(), "signature": signature}

@@ -4,21 +4,16 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Any
-
-from web3 import Web3
-from web3.types import RPCEndpoint
 
 from eigentensor.chain.chain import Chain
-from eigentensor.chain.contracts import reverted, talking_to
 from eigentensor.chain.node import Node
 from eigentensor.chain.onboarding import Call, Status, Step
+from eigentensor.chain.refusals import reverted, talking_to
 from eigentensor.chain.sender import Message
 from eigentensor.chain.survey import Findings, survey
 from eigentensor.errors import ChainError
 
 _POLL = 0.1
-_UNKNOWN_METHOD = -32601
 
 
 def carry_out(
@@ -78,19 +73,14 @@ def rehearse(node: Node, sender: str, messages: Sequence[Message]) -> bool:
 
     Returns False where the node cannot simulate several (eth_simulateV1): then only the first was tried.
     """
-    calls: list[dict[str, Any]] = [
-        {"from": Web3.to_checksum_address(sender), "to": m.to, "data": Web3.to_hex(m.data)} for m in messages
-    ]
-    with talking_to(node.network.rpc_url):
-        asked = [{"blockStateCalls": [{"calls": calls}]}, "latest"]
-        answer = node.web3.provider.make_request(RPCEndpoint("eth_simulateV1"), asked)
-        if answer.get("error", {}).get("code") == _UNKNOWN_METHOD:
-            node.web3.eth.call(calls[0])  # type: ignore[arg-type]
-            return len(calls) < 2
-        if "result" not in answer:
-            raise ChainError(f"the node did not simulate: {answer.get('error')}")
-        for result in answer["result"][0]["calls"]:
-            if int(result["status"], 16) != 1:
+    calls = [message.call_of(sender) for message in messages]
+    results = node.simulate_all(calls)
+    if results is None:
+        node.simulate(calls[0], "latest")
+        return len(calls) < 2
+    for result in results:
+        if result["status"] != 1:
+            with talking_to(node.network.rpc_url):
                 data = result.get("returnData") or result.get("error", {}).get("data") or "0x"
                 raise reverted(bytes.fromhex(data[2:]))
     return True

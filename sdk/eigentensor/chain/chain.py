@@ -3,17 +3,16 @@
 from pathlib import Path
 from typing import Self
 
-from eth_account.signers.local import LocalAccount
-
 from eigentensor.chain.games import GameMessages
 from eigentensor.chain.journal import Journal
-from eigentensor.chain.keys import check_account
+from eigentensor.chain.keys import check_account, limit_recursion
 from eigentensor.chain.market import MarketMessages
 from eigentensor.chain.network import Network, state_folder
 from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Sender
 from eigentensor.chain.stake import StakeMessages
 from eigentensor.chain.token import TokenMessages
+from eigentensor.task.order import Signer
 
 
 class Chain(Reader):
@@ -30,7 +29,7 @@ class Chain(Reader):
     def __init__(
         self,
         network: Network,
-        account: LocalAccount,
+        account: Signer,
         journal: Path | None = None,
         *,
         timeout: float = 10,
@@ -41,6 +40,7 @@ class Chain(Reader):
         """The journal lies in the user's state folder unless a path is given; for the rest see `Sender`. Asks the node
         which chain it is. Raises ConfigError for a key that everybody knows, ChainError on another chain."""
         super().__init__(network, timeout=timeout)
+        limit_recursion()  # whoever opened the key imported eth_account
         check_account(account, network)
         self.node.check()
         self.account = account

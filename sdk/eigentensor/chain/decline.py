@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from eth_account.signers.local import LocalAccount
 from eth_utils.address import is_address, to_checksum_address
 from eth_utils.crypto import keccak
 
 from eigentensor.errors import TaskError
-from eigentensor.task.order import Domain, recover, sign
+from eigentensor.task.order import Domain, Signer, recover, sign
 
 _DECLINE_TYPE = keccak(b"Decline(address operator,bytes32 task,string reason,string needed,string offered)")
 _TEXT_LIMIT = 200
@@ -31,7 +30,7 @@ class Decline:
         types = ["address", "bytes32", "bytes32", "bytes32", "bytes32"]
         return domain.hash_struct(_DECLINE_TYPE, types, [self.operator, self.task, *texts])
 
-    def sign(self, domain: Domain, account: LocalAccount) -> dict[str, Any]:
+    def sign(self, domain: Domain, account: Signer) -> dict[str, Any]:
         """What the gateway takes at /v1/tasks/{uuid}/declines; `account` is the operator's hot signer."""
         return {
             "operator": self.operator,

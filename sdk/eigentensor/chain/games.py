@@ -1,15 +1,18 @@
 """Games of a market: where they stand, as their events say, and the messages of their players."""
 
 from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
 
 from eigentensor.chain.history import History, spans, spans_back
 from eigentensor.chain.market import Market
 from eigentensor.chain.node import Node
 from eigentensor.chain.sender import Mined, Sender
-from eigentensor.dispute.moves import Move
 from eigentensor.dispute.position import Position
 from eigentensor.errors import ChainError
 from eigentensor.task.events import Ended, Moved, Opened
+
+if TYPE_CHECKING:
+    from eigentensor.dispute.moves import Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class GameMessages(Games):
         super().__init__(node, history, market)
         self._sender = sender
 
-    def play(self, game_id: int, position: Position, move: Move) -> Mined:
+    def play(self, game_id: int, position: Position, move: "Move") -> Mined:
         """A move in a game that stands at `position`. Raises Reverted if it stands elsewhere."""
         return self._sender.once(self._node.disputes, move.function, game_id, astuple(position), *move.arguments())
 

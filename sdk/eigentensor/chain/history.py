@@ -1,16 +1,13 @@
 """The history of a market: its events in order, reorganisations included."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
-from eth_utils.address import to_checksum_address
-from hexbytes import HexBytes
-from web3.types import FilterParams
-
-from eigentensor.chain.contracts import talking_to
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.node import Head, Node
+from eigentensor.chain.refusals import talking_to
 from eigentensor.errors import ChainError
 from eigentensor.task.events import Event, Posted, Seeded
 from eigentensor.task.order import Order
@@ -66,7 +63,7 @@ class History:
         if known and newest == known[-1]:
             return Changes(None, (), (), complete=True)
         if known and parent == known[-1].hash:  # its logs are asked for by its hash: no other block can slip in
-            return Changes(None, tuple(self._asked({"blockHash": HexBytes(newest.hash)})), (newest,), complete=True)
+            return Changes(None, tuple(self._asked({"blockHash": newest.hash})), (newest,), complete=True)
         return self._caught_up(known)
 
     def _caught_up(self, known: Sequence[Head]) -> Changes:
@@ -116,12 +113,11 @@ class History:
 
     def logs(self, start: int, stop: int, topics: Topics = ()) -> list[Event]:
         """The events of these blocks, at most SPAN, with these topics: None is any, a list one of several."""
-        named = [None if topic is None else [HexBytes(one) for one in topic] for topic in topics]
-        return self._asked({"fromBlock": start, "toBlock": stop, "topics": named})
+        return self._asked({"fromBlock": start, "toBlock": stop, "topics": topics})
 
-    def _asked(self, which: FilterParams) -> list[Event]:
+    def _asked(self, which: Mapping[str, Any]) -> list[Event]:
         d = self._node.deployment
-        contracts = [to_checksum_address(c) for c in (d.task_market, d.service_manager, d.dispute_game, d.bounty)]
+        contracts = [d.task_market, d.service_manager, d.dispute_game, d.bounty]
+        logs = self._node.logs({**which, "address": contracts})
         with talking_to(self._node.network.rpc_url):
-            logs = self._node.web3.eth.get_logs({**which, "address": contracts})
             return [event for log in logs if (event := decode_log(log)) is not None]

@@ -3,17 +3,21 @@
 import json
 import os
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import platformdirs
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
 from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor.chain.network import Network
 from eigentensor.errors import ConfigError
+from eigentensor.task.order import Signer
+
+if TYPE_CHECKING:
+    from eth_account import Account
+    from eth_account.signers.local import LocalAccount
 
 #: Anvil's published development keys. Everybody has them: they are worth nothing, and are refused on every other chain.
 ANVIL_KEYS = (
@@ -28,16 +32,29 @@ ANVIL_KEYS = (
     "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
     "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
 )
+#: Their addresses.
+ANVIL_ADDRESSES = (
+    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+    "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+    "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
+    "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+    "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65",
+    "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc",
+    "0x976EA74026E726554dB657fA54763abd0C3a0aa9",
+    "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955",
+    "0x23618e81E3f5cdF7f54C3d65f7FBc0aBf5B21E8f",
+    "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720",
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")  # shorter than a key
 _KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 
 
-def anvil_account(index: int) -> LocalAccount:
+def anvil_account(index: int) -> "LocalAccount":
     """One of the ten accounts that a local anvil chain funds."""
     return _from_key(ANVIL_KEYS[index])
 
 
-def load_account(keystore: Path | None = None, password_file: Path | None = None) -> LocalAccount:
+def load_account(keystore: Path | None = None, password_file: Path | None = None) -> "LocalAccount":
     """Opens a keystore; without arguments those of $EIGENTENSOR_KEYSTORE and $EIGENTENSOR_PASSWORD_FILE.
 
     Raises ConfigError if either is missing, unreadable or wrong.
@@ -45,7 +62,7 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
     keystore = keystore_path(keystore or _from_environment("EIGENTENSOR_KEYSTORE"))
     password_file = password_file or _from_environment("EIGENTENSOR_PASSWORD_FILE")
     try:
-        return opened(keystore.read_text(), password_file.read_text().rstrip("\r\n"))
+        account = opened(keystore.read_text(), password_file.read_text().rstrip("\r\n"))
     except OSError as error:
         fix = "Name a keystore and the file with its password."
         raise ConfigError(f"cannot read {error.filename}: {error.strerror}", fix=fix, topic="keystore") from None
@@ -54,17 +71,30 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
             f"{keystore} cannot be opened with the password in {password_file}: {error}",
             fix="Check that both belong together, and that the first is a V3 keystore.",
         ) from None
+    if (said := address_in(keystore)) not in ("", account.address):
+        raise ConfigError(
+            f"{keystore} says that it has the key of {said}, and has that of {account.address}",
+            fix="Somebody changed it: find out who before you use it.",
+            topic="keystore",
+        )
+    return account
 
 
-def opened(keystore: str, password: str) -> LocalAccount:
+def opened(keystore: str, password: str) -> "LocalAccount":
     """The account of a keystore's text. Raises ValueError if it is none, or of another password."""
     try:
-        return _from_key(bytes(Account.decrypt(keystore, password)))
+        return _from_key(bytes(_accounts().decrypt(keystore, password)))
     except (TypeError, KeyError, NotImplementedError) as error:
         raise ValueError(f"no V3 keystore: {error!r}") from None
 
 
-def account_of(key: str) -> LocalAccount:
+def new_account() -> "LocalAccount":
+    """An account that nobody had before."""
+    account: LocalAccount = _accounts().create()
+    return account
+
+
+def account_of(key: str) -> "LocalAccount":
     """The account of a private key in hex. Raises ConfigError, which does not repeat what was no key."""
     if _KEY.fullmatch(key):
         try:
@@ -130,14 +160,14 @@ def new_keystore_path(keystore: str) -> Path:
     return path
 
 
-def save_account(account: LocalAccount, keystore: Path, password: str, *, iterations: int | None = None) -> None:
+def save_account(account: "LocalAccount", keystore: Path, password: str, *, iterations: int | None = None) -> None:
     """Writes a new keystore that only its owner can read, whole or not at all. `iterations` makes a weak one for a
     local chain, quickly.
 
     Raises ConfigError if the file exists: a key is never overwritten.
     """
     kind: Literal["scrypt", "pbkdf2"] = "scrypt" if iterations is None else "pbkdf2"
-    content = json.dumps(Account.encrypt(account.key, password, kdf=kind, iterations=iterations))
+    content = json.dumps(_accounts().encrypt(account.key, password, kdf=kind, iterations=iterations))
     keystore.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = keystore.with_name(f".{keystore.name}.{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -153,9 +183,9 @@ def save_account(account: LocalAccount, keystore: Path, password: str, *, iterat
         temporary.unlink()
 
 
-def check_account(account: LocalAccount, network: Network) -> None:
+def check_account(account: Signer, network: Network) -> None:
     """Raises ConfigError for one of anvil's published keys on a chain that is not local."""
-    if not network.is_local and any(account.address == anvil_account(i).address for i in range(len(ANVIL_KEYS))):
+    if not network.is_local and account.address in ANVIL_ADDRESSES:
         raise ConfigError(
             f"{account.address} is a development account whose key everybody knows",
             fix="Use a key of your own on this chain.",
@@ -174,9 +204,23 @@ def _exists(keystore: Path) -> ConfigError:
     return ConfigError(f"{keystore} exists", fix="Choose another name, or use this key.")
 
 
-def _from_key(key: str | bytes) -> LocalAccount:
-    account: LocalAccount = Account.from_key(key)
+def _from_key(key: str | bytes) -> "LocalAccount":
+    account: LocalAccount = _accounts().from_key(key)
     return account
+
+
+def _accounts() -> "type[Account]":
+    """What opens and makes keys: its import takes longer than all else that a command does which signs nothing."""
+    from eth_account import Account
+
+    limit_recursion()
+    return Account
+
+
+def limit_recursion() -> None:
+    """A library below eth_account allows 100,000 levels: deep enough for a stranger's nested JSON to overflow the C
+    stack and end the process. tinygrad needs 10,000."""
+    sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))
 
 
 def _from_environment(name: str) -> Path:

@@ -7,40 +7,33 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, get_args
 
-from eth_utils.abi import event_abi_to_log_topic
-from web3 import Web3
-from web3.contract.contract import ContractEvent
-from web3.types import LogReceipt
-
-from eigentensor.chain.contracts import abi
+from eigentensor.chain.contracts import Logged, abi, events_of
 from eigentensor.task.events import KINDS, Event, Place
 
 #: The contracts whose events are known.
 SOURCES = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")
 
 
-def decode_log(log: LogReceipt) -> Event | None:
-    """The event of a log of one of the market's contracts; None for other kinds of logs."""
+def decode_log(log: Mapping[str, Any]) -> Event | None:
+    """The event of a log of one of the market's contracts, its members as JSON-RPC names them; None for other kinds of
+    logs."""
     known = _events().get(bytes(log["topics"][0])) if log["topics"] else None
     if known is None:
         return None
-    arguments = known.process_log(log)["args"]
+    name, logged = known
+    arguments = logged.values(log["topics"], log["data"])
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
-    if known.event_name == "Moved":
+    if name == "Moved":
         arguments = {"task": arguments["position"]["task"], **arguments}
-    event: Event = _build(KINDS[known.event_name], arguments, place=place)
+    event: Event = _build(KINDS[name], arguments, place=place)
     return event
 
 
 @cache
-def _events() -> dict[bytes, ContractEvent]:
-    contracts = [Web3().eth.contract(abi=abi(name)) for name in SOURCES]
-    return {
-        bytes(event_abi_to_log_topic(entry)): contract.events[entry["name"]]()
-        for contract in contracts
-        for entry in contract.abi
-        if entry["type"] == "event" and entry["name"] in KINDS
-    }
+def _events() -> dict[bytes, tuple[str, Logged]]:
+    """Names and events by the first topic."""
+    known = (item for source in SOURCES for item in events_of(abi(source)).items())
+    return {logged.topic: (name, logged) for name, logged in known if name in KINDS}
 
 
 def _build(kind: Any, values: Mapping[str, Any], **more: Any) -> Any:

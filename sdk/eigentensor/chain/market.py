@@ -7,8 +7,8 @@ from dataclasses import astuple, dataclass
 from eth_utils.address import to_checksum_address
 
 from eigentensor import economics
-from eigentensor.chain.contracts import talking_to
 from eigentensor.chain.node import Node
+from eigentensor.chain.refusals import talking_to
 from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.stake import Stake
 from eigentensor.chain.token import TokenMessages

@@ -1,25 +1,27 @@
 """One node of one chain, and the contracts of one market on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import rlp
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
-from web3 import Web3
-from web3.contract import Contract
-from web3.exceptions import BlockNotFound, TransactionNotFound
-from web3.types import BlockIdentifier, RPCEndpoint, TxParams, TxReceipt
 
-from eigentensor.chain.answers import NodeProvider
-from eigentensor.chain.contracts import Function, abi, function_of, talking_to
+from eigentensor.chain.answers import Refusal
+from eigentensor.chain.contracts import Contract
 from eigentensor.chain.network import Network
+from eigentensor.chain.refusals import talking_to
+from eigentensor.chain.rpc import Rpc
 from eigentensor.chain.transactions import raw_of
+from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError
 from eigentensor.pace import Pace
 
-_SET_BALANCE = RPCEndpoint("anvil_setBalance")
+#: A block's number, or a word for one: `latest`, `pending`, `earliest`, `finalized`.
+Block = int | str
+_UNKNOWN_METHOD = -32601
+_TIP = GWEI  # wei for a unit of gas where a node cannot say which tip is usual
 _LATE = 64  # blocks that say how fast they come
 # In the order of the forks that added them: a chain has a prefix.
 _FIELDS = (
@@ -47,28 +49,25 @@ class Node:
     def __init__(self, network: Network, *, timeout: float = 10) -> None:
         """`timeout` in seconds is for each silence of the node. Asks it nothing yet."""
         self.network = network
-        self.deployment = network.deployment
-        self.web3 = Web3(NodeProvider(network.rpc_url, timeout))
-        # It asks for the chain's number twice before each view. `check` asks once, and what is signed names its chain.
-        self.web3.middleware_onion.remove("validation")
-        self._functions: dict[tuple[str, str], Function] = {}
-        d = self.deployment
-        self.market = self._contract("TaskMarket", d.task_market)
-        self.disputes = self._contract("DisputeGame", d.dispute_game)
-        self.referee = self._contract("Referee", d.referee)
-        self.manager = self._contract("ServiceManager", d.service_manager)
-        self.bounty = self._contract("Bounty", d.bounty)
-        self.allocation_manager = self._contract("AllocationManager", d.allocation_manager)
-        self.delegation_manager = self._contract("DelegationManager", d.delegation_manager)
-        self.strategy_manager = self._contract("StrategyManager", d.strategy_manager)
-        self.strategy = self._contract("Strategy", d.strategy)
-        self.token = self._contract("TestToken", d.token)
+        self.deployment = d = network.deployment
+        self.rpc = Rpc(network.rpc_url, timeout)
+        self.market = Contract("TaskMarket", d.task_market)
+        self.disputes = Contract("DisputeGame", d.dispute_game)
+        self.referee = Contract("Referee", d.referee)
+        self.manager = Contract("ServiceManager", d.service_manager)
+        self.bounty = Contract("Bounty", d.bounty)
+        self.allocation_manager = Contract("AllocationManager", d.allocation_manager)
+        self.delegation_manager = Contract("DelegationManager", d.delegation_manager)
+        self.strategy_manager = Contract("StrategyManager", d.strategy_manager)
+        self.strategy = Contract("Strategy", d.strategy)
+        self.token = Contract("TestToken", d.token)
+
+    # ---- The chain ----
 
     def check(self) -> None:
         """Raises ChainError unless the node's chain is the network's and the market is on it."""
-        with talking_to(self.network.rpc_url):
-            chain_id = self.web3.eth.chain_id
-            code = self.web3.eth.get_code(to_checksum_address(self.deployment.task_market))
+        chain_id = self._ask("eth_chainId")
+        code = self._ask("eth_getCode", self.deployment.task_market, "latest")
         if chain_id != self.deployment.chain_id or not code:
             raise ChainError(
                 f"the node at {self.network.rpc_url} (chain {chain_id}) does not have the market "
@@ -76,17 +75,15 @@ class Node:
                 fix="The local network was started anew, or the network file is of another chain.",
             )
 
-    def head(self, block: BlockIdentifier = "latest") -> Head:
+    def head(self, block: Block = "latest") -> Head:
         """A block, by default the newest."""
-        with talking_to(self.network.rpc_url):
-            values = self.web3.eth.get_block(block)
-        return Head(values["number"], bytes(values["hash"]))
+        values = self._block(block)
+        return Head(values["number"], values["hash"])
 
     def newest(self) -> tuple[Head, bytes]:
         """The newest block, and the hash of the one before it."""
-        with talking_to(self.network.rpc_url):
-            block = self.web3.eth.get_block("latest")
-        return Head(block["number"], bytes(block["hash"])), bytes(block["parentHash"])
+        block = self._block("latest")
+        return Head(block["number"], block["hash"]), block["parentHash"]
 
     def genesis(self) -> bytes:
         """The hash of the first block: a local chain that was started anew has another one."""
@@ -94,95 +91,144 @@ class Node:
 
     def block_number(self) -> int:
         """The newest block's number."""
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.block_number
+        return int(self._ask("eth_blockNumber"))
 
     def block_seconds(self) -> float:
         """Seconds between blocks of late."""
-        with talking_to(self.network.rpc_url):
-            newest = self.web3.eth.get_block("latest")
-            first = max(self.deployment.block, newest["number"] - _LATE)
-            older = self.web3.eth.get_block(first)
-        return (newest["timestamp"] - older["timestamp"]) / max(1, newest["number"] - first)
+        newest = self._block("latest")
+        first = max(self.deployment.block, newest["number"] - _LATE)
+        older = self._block(first)
+        seconds, blocks = newest["timestamp"] - older["timestamp"], newest["number"] - first
+        return float(seconds / max(1, blocks))
 
     def time_of(self, block: int) -> int:
         """When a block was made, in seconds since 1970."""
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.get_block(block)["timestamp"]
+        return int(self._block(block)["timestamp"])
 
     def pace(self) -> Pace:
         """How long blocks take, as of late."""
         return Pace(self.block_seconds())
 
-    def gas_price(self) -> int:
-        """Wei of the chain's own coin that a unit of gas costs now."""
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.gas_price
-
     def header(self, block: int) -> bytes:
         """A block's header as RLP. Raises ChainError if there is no such block, or its fork is not known."""
+        values = self._block(block)
         with talking_to(self.network.rpc_url):
-            return encode_header(self.web3.eth.get_block(block))
+            return encode_header(values)
+
+    def finalized(self) -> int:
+        """The newest block that the chain itself calls final; 0 where it calls none so."""
+        block = self._ask("eth_getBlockByNumber", "finalized", False)
+        return 0 if block is None else int(block["number"])
+
+    def is_canonical(self, head: Head) -> bool:
+        """Whether a block is in the chain as the node has it now."""
+        block = self._ask("eth_getBlockByNumber", head.number, False)
+        return block is not None and block["hash"] == head.hash
+
+    # ---- Accounts and gas ----
 
     def ether_of(self, account: str) -> int:
         """Wei of the chain's own coin, which pays for gas."""
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.get_balance(to_checksum_address(account))
+        return int(self._ask("eth_getBalance", to_checksum_address(account), "latest"))
 
     def give_ether(self, account: str, wei: int) -> None:
         """Sees to it that an account of a local chain has so much of the chain's own coin: anvil makes it. Raises
         ChainError on every other chain."""
         if self.ether_of(account) < wei:
-            with talking_to(self.network.rpc_url):
-                self.web3.manager.request_blocking(_SET_BALANCE, [to_checksum_address(account), hex(wei)])
+            self._ask("anvil_setBalance", to_checksum_address(account), wei)
 
-    def receipt(self, transaction: bytes) -> TxReceipt | None:
-        """The receipt of a transaction that is in the chain; None if it is not."""
-        with talking_to(self.network.rpc_url):
-            try:
-                return self.web3.eth.get_transaction_receipt(Web3.to_hex(transaction))
-            except TransactionNotFound:
-                return None
+    def transaction_count(self, account: str, block: Block = "latest") -> int:
+        """How many transactions of an account are in the chain up to a block: its next nonce there."""
+        return int(self._ask("eth_getTransactionCount", to_checksum_address(account), block))
+
+    def gas_price(self) -> int:
+        """Wei of the chain's own coin that a unit of gas costs now."""
+        return int(self._ask("eth_gasPrice"))
+
+    def base_fee(self) -> int:
+        """Wei that the next block takes at least for a unit of gas."""
+        return int(self._ask("eth_feeHistory", 1, "latest", [])["baseFeePerGas"][-1])
+
+    def usual_tip(self) -> int:
+        """Wei for a unit of gas above that, with which a transaction usually gets into the next block."""
+        tip = self._ask_if_known("eth_maxPriorityFeePerGas")
+        return _TIP if tip is None else int(tip)
+
+    # ---- Transactions and logs ----
+
+    def receipt(self, transaction: bytes) -> Mapping[str, Any] | None:
+        """The receipt of a transaction that is in the chain, its members as JSON-RPC names them; None if it is not."""
+        receipt: Mapping[str, Any] | None = self._ask("eth_getTransactionReceipt", transaction)
+        return receipt
+
+    def knows(self, transaction: bytes) -> bool:
+        """Whether the node has a transaction, in the chain or waiting for it."""
+        return self._ask("eth_getTransactionByHash", transaction) is not None
 
     def transaction(self, hash_: bytes) -> bytes:
         """The signed bytes of a transaction that is in the chain. Raises ChainError if there is none, or it is of a
         type that this version does not know."""
-        name = Web3.to_hex(hash_)
+        transaction = self._ask("eth_getTransactionByHash", hash_)
+        if transaction is None:
+            raise ChainError(f"there is no transaction 0x{hash_.hex()}")
         with talking_to(self.network.rpc_url):
-            return raw_of(self.web3.eth.get_transaction(name))
+            return raw_of(transaction)
 
-    def finalized(self) -> int:
-        """The newest block that the chain itself calls final; 0 where it calls none so."""
-        with talking_to(self.network.rpc_url):
-            try:
-                return self.web3.eth.get_block("finalized")["number"]
-            except BlockNotFound:
-                return 0
+    def logs(self, which: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The logs that a filter of JSON-RPC asks for, their members as JSON-RPC names them."""
+        logs: list[dict[str, Any]] = self._ask("eth_getLogs", which)
+        return logs
 
-    def transaction_count(self, account: str, block: BlockIdentifier = "latest") -> int:
-        """How many transactions of an account are in the chain up to a block: its next nonce there."""
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.get_transaction_count(to_checksum_address(account), block)
+    def send(self, raw: bytes) -> None:
+        """Gives the node a signed transaction. Raises Reverted or ChainError if it does not take it."""
+        self._ask("eth_sendRawTransaction", raw)
 
-    def is_canonical(self, head: Head) -> bool:
-        """Whether a block is in the chain as the node has it now."""
-        with talking_to(self.network.rpc_url):
-            try:
-                return bytes(self.web3.eth.get_block(head.number)["hash"]) == head.hash
-            except BlockNotFound:
-                return False
+    # ---- Calls ----
 
     def call(self, contract: Contract, function: str, *arguments: Any) -> Any:
         """The value, or the tuple of values, of a contract's view in the newest block. Raises Reverted."""
-        key = (contract.address, function)
-        if (known := self._functions.get(key)) is None:
-            known = self._functions[key] = function_of(contract.abi, function)
-        asked: TxParams = {"to": contract.address, "data": Web3.to_hex(known.data(arguments))}
+        known = contract.function(function)
+        asked = {"to": contract.address, "data": known.data(arguments)}
+        answer = self._ask("eth_call", asked, "latest")
         with talking_to(self.network.rpc_url):
-            return known.values(self.web3.eth.call(asked))
+            return known.values(answer)
 
-    def _contract(self, name: str, address: str) -> Contract:
-        return self.web3.eth.contract(to_checksum_address(address), abi=abi(name))
+    def simulate(self, message: Mapping[str, Any], block: Block = "pending") -> None:
+        """Calls as the message's sender would, in the next block or on top of another one. Raises Reverted."""
+        self._ask("eth_call", message, block)
+
+    def simulate_all(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+        """What becomes of messages in turn on top of the newest block, as JSON-RPC tells it; None where the node cannot
+        simulate several."""
+        results = self._ask_if_known("eth_simulateV1", {"blockStateCalls": [{"calls": messages}]}, "latest")
+        with talking_to(self.network.rpc_url):
+            return None if results is None else list(results[0]["calls"])
+
+    def gas_of(self, message: Mapping[str, Any]) -> int:
+        """Gas that a message would use in the next block. Raises Reverted."""
+        return int(self._ask("eth_estimateGas", message, "pending"))
+
+    # ---- Questions ----
+
+    def _block(self, block: Block) -> dict[str, Any]:
+        values: dict[str, Any] | None = self._ask("eth_getBlockByNumber", block, False)
+        if values is None:
+            raise ChainError(f"the node at {self.network.rpc_url} does not have block {block}")
+        return values
+
+    def _ask(self, method: str, *parameters: Any) -> Any:
+        with talking_to(self.network.rpc_url):
+            return self.rpc.ask(method, *parameters)
+
+    def _ask_if_known(self, method: str, *parameters: Any) -> Any:
+        """As `_ask`; None where the node does not know the method."""
+        with talking_to(self.network.rpc_url):
+            try:
+                return self.rpc.ask(method, *parameters)
+            except Refusal as refusal:
+                if refusal.code != _UNKNOWN_METHOD:
+                    raise
+                return None
 
 
 def encode_header(block: Mapping[str, Any]) -> bytes:

@@ -2,26 +2,25 @@
 
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from eth_account.signers.local import LocalAccount
-from eth_account.typed_transactions.typed_transaction import TypedTransaction
-from hexbytes import HexBytes
-from web3 import Web3
-from web3.contract import Contract
-from web3.exceptions import TransactionNotFound
-from web3.types import TxParams, TxReceipt
+import rlp
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
 from eigentensor import spending
-from eigentensor.chain.contracts import reverted, talking_to
+from eigentensor.chain.contracts import Contract
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.node import Node
+from eigentensor.chain.refusals import reverted, talking_to
 from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError, FeeTooHigh, NotMined, Reverted, Unreachable
 from eigentensor.task.events import Event
+from eigentensor.task.order import Signer
 
 _GAS_MARGIN = 1.25
 _GAS_MOST = 1 << 24  # of one transaction, EIP-7825
@@ -43,14 +42,17 @@ class Message:
 
     @classmethod
     def of(cls, contract: Contract, function: str, *arguments: Any, takes: int = 0) -> Self:
-        """The call of a contract's function with these arguments, which web3 checks against its ABI."""
-        data = bytes.fromhex(contract.encode_abi(function, list(arguments))[2:])
-        return cls(function, contract.address, data, takes)
+        """The call of a contract's function with these arguments. Raises EncodingError for others than its ABI has."""
+        return cls(function, contract.address, contract.function(function).data(arguments), takes)
 
     @property
     def key(self) -> str:
         """The intent of a message that makes sense once only: a hash of its receiver and data."""
-        return Web3.keccak(bytes.fromhex(self.to[2:]) + self.data).hex()
+        return keccak(bytes.fromhex(self.to[2:]) + self.data).hex()
+
+    def call_of(self, sender: str) -> dict[str, Any]:
+        """The call that it is when an account sends it, as JSON-RPC has it."""
+        return {"from": to_checksum_address(sender), "to": to_checksum_address(self.to), "data": self.data}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,7 @@ class Fees:
 
     def _asked(self) -> tuple[int, int]:
         """What the next block takes at least, and the tip that usually gets into it."""
-        with talking_to(self._node.network.rpc_url):
-            base = self._node.web3.eth.fee_history(1, "latest")["baseFeePerGas"][-1]
-            return base, self._node.web3.eth.max_priority_fee
+        return self._node.base_fee(), self._node.usual_tip()
 
     def _bounded(self, most: int, tip: int) -> Fee:
         self.capped = self._bound is not None and most > self._bound
@@ -128,7 +128,7 @@ class Sender:
     def __init__(
         self,
         node: Node,
-        account: LocalAccount,
+        account: Signer,
         journal: Journal,
         *,
         patience: float = 30,
@@ -240,13 +240,11 @@ class Sender:
 
     def simulate(self, message: Message) -> None:
         """Raises Reverted if the message would be refused in the next block."""
-        with talking_to(self._node.network.rpc_url):
-            self._node.web3.eth.call(self._parameters(message), "pending")
+        self._node.simulate(message.call_of(self.address))
 
     def _begin(self, message: Message, key: str) -> Intent:
         self.simulate(message)
-        with talking_to(self._node.network.rpc_url):
-            gas = self._node.web3.eth.estimate_gas(self._parameters(message), "pending")
+        gas = self._node.gas_of(message.call_of(self.address))
         fee = self.fees.first()
         with self.journal.exclusive():
             begun = self.journal.get(key)
@@ -313,11 +311,10 @@ class Sender:
         }
 
     def _broadcast(self, attempt: Attempt) -> None:
-        if self._is_known(attempt):
+        if self._node.knows(attempt.hash):
             return
         try:
-            with talking_to(self._node.network.rpc_url):
-                self._node.web3.eth.send_raw_transaction(attempt.raw)
+            self._node.send(attempt.raw)
         except Reverted:
             raise
         except ChainError as error:
@@ -346,49 +343,34 @@ class Sender:
         self.journal.mark(intent.key, Status.LOST)
         return False
 
-    def _receipt(self, intent: Intent) -> TxReceipt | None:
+    def _receipt(self, intent: Intent) -> Mapping[str, Any] | None:
         for attempt in reversed(intent.attempts):
             if (receipt := self._node.receipt(attempt.hash)) is not None:
                 return receipt
         return None
 
-    def _conclude(self, intent: Intent, receipt: TxReceipt) -> Mined:
+    def _conclude(self, intent: Intent, receipt: Mapping[str, Any]) -> Mined:
         if receipt["status"] == 1:
             self.journal.mark(intent.key, Status.MINED)
             with talking_to(self._node.network.rpc_url):
                 events = tuple(event for log in receipt["logs"] if (event := decode_log(log)) is not None)
             return Mined(
-                bytes(receipt["transactionHash"]),
-                receipt["blockNumber"],
-                bytes(receipt["blockHash"]),
-                receipt["gasUsed"],
-                events,
+                receipt["transactionHash"], receipt["blockNumber"], receipt["blockHash"], receipt["gasUsed"], events
             )
         self.journal.mark(intent.key, Status.REVERTED)
         # The state before the block explains most refusals; what it does not explain happened within the block.
         fields = _fields_of(intent.attempts[-1].raw)
-        with talking_to(self._node.network.rpc_url):
-            message = Message(intent.name, Web3.to_hex(fields["to"]), bytes(fields["data"]))
-            self._node.web3.eth.call(self._parameters(message), receipt["blockNumber"])
+        message = Message(intent.name, to_checksum_address(fields["to"]), fields["data"])
+        self._node.simulate(message.call_of(self.address), receipt["blockNumber"])
         raise reverted(b"")
-
-    def _is_known(self, attempt: Attempt) -> bool:
-        with talking_to(self._node.network.rpc_url):
-            try:
-                self._node.web3.eth.get_transaction(Web3.to_hex(attempt.hash))
-            except TransactionNotFound:
-                return False
-        return True
-
-    def _parameters(self, message: Message) -> TxParams:
-        return {
-            "from": Web3.to_checksum_address(self.address),
-            "to": Web3.to_checksum_address(message.to),
-            "data": Web3.to_hex(message.data),
-        }
 
 
 def _fields_of(raw: bytes) -> dict[str, Any]:
-    """The fields of a signed transaction, without its signature and fees."""
-    fields = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
-    return {name: fields[name] for name in ("type", "chainId", "nonce", "gas", "to", "value", "data")}
+    """The fields of a transaction that a sender signed, without its signature and fees."""
+    chain_id, nonce, _, _, gas, to, value, data, *_ = rlp.decode(raw[1:])
+    numbers = {"chainId": chain_id, "nonce": nonce, "gas": gas, "value": value}
+    return {name: int.from_bytes(number, "big") for name, number in numbers.items()} | {
+        "type": 2,
+        "to": to,
+        "data": data,
+    }

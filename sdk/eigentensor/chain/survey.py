@@ -5,10 +5,11 @@ from typing import Any
 
 from eth_utils.address import to_checksum_address
 
-from eigentensor.chain.contracts import talking_to
+from eigentensor.chain.contracts import abi, events_of
 from eigentensor.chain.history import SPAN, History, Topics, spans
 from eigentensor.chain.node import Node
 from eigentensor.chain.reader import Reader
+from eigentensor.chain.refusals import talking_to
 from eigentensor.economics import seat_deposit
 from eigentensor.task.events import Event, Locked, OperatorLeft
 
@@ -132,13 +133,16 @@ def _delay_from(node: Node, owner: str, block: int) -> int:
     """When the allocation delay that was set last takes effect; 0: none was set. The core has no view for it, and its
     event no topics to choose by."""
     wait = node.call(node.allocation_manager, "ALLOCATION_CONFIGURATION_DELAY") + 1
-    event = node.allocation_manager.events["AllocationDelaySet"]()
+    manager = node.allocation_manager
+    event = events_of(abi(manager.name))["AllocationDelaySet"]
     for stop in range(block, max(block - wait, -1), -SPAN):
+        asked = {"fromBlock": max(stop - SPAN + 1, 0), "toBlock": stop, "topics": [event.topic]}
+        logs = node.logs({**asked, "address": manager.address})
         with talking_to(node.network.rpc_url):
-            logs = [log["args"] for log in event.get_logs(from_block=max(stop - SPAN + 1, 0), to_block=stop)]
-        for log in reversed(logs):
-            if log["operator"] == owner:
-                return int(log["effectBlock"])
+            said = [event.values(log["topics"], log["data"]) for log in logs]
+        for values in reversed(said):
+            if values["operator"] == owner:
+                return int(values["effectBlock"])
     return 0
 
 

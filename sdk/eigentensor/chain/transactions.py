@@ -48,7 +48,7 @@ def raw_of(transaction: Mapping[str, Any]) -> bytes:
         raise ChainError(f"transaction 0x{bytes(transaction['hash']).hex()} is of type {kind}", fix=_UPDATE)
     fields = [_item(transaction[name]) for name in _FIELDS[kind]]
     fields += [_number(int(transaction["yParity" if kind else "v"]))]
-    fields += [bytes(transaction[name]).lstrip(b"\0") for name in ("r", "s")]
+    fields += [_number(_integer(transaction[name])) for name in ("r", "s")]
     raw: bytes = (bytes((kind,)) if kind else b"") + rlp.encode(fields)
     if keccak(raw) != bytes(transaction["hash"]):
         raise ChainError(f"transaction 0x{bytes(transaction['hash']).hex()} does not hash to its name", fix=_UPDATE)

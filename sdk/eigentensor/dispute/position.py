@@ -2,13 +2,16 @@
 
 from dataclasses import astuple, dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from eigentensor.errors import IllegalMove
-from eigentensor.merkle import NOTHING
-from eigentensor.tracing import Claim
+from eigentensor.leaves import NOTHING
+
+if TYPE_CHECKING:
+    from eigentensor.tracing import Claim
 
 #: Instead of a reduction's number: the final expression.
 FINAL = 255
@@ -114,12 +117,12 @@ def deadline_of(position: Position) -> int:
     return position.since + position.left - 1
 
 
-def claim_hash(claim: Claim) -> bytes:
+def claim_hash(claim: "Claim") -> bytes:
     """What a position keeps of a claim."""
     return keccak(encode([CLAIM], [astuple(claim)]))
 
 
-def check_claim(position: Position, claim: Claim) -> None:
+def check_claim(position: Position, claim: "Claim") -> None:
     """Raises IllegalMove for another claim than the position's."""
     if claim_hash(claim) != position.claim:
         raise IllegalMove("the claim is another one")

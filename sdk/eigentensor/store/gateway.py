@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import httpx
 import stamina
 
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError
-from eigentensor.merkle import PIECE
-from eigentensor.store.http import Connection, answering, error_of
+from eigentensor.leaves import PIECE
+from eigentensor.store.describing import describe
+from eigentensor.store.http import answering, error_of
 from eigentensor.store.local import LocalStore, writing
-from eigentensor.store.names import Names, describe, parse_name
+from eigentensor.store.names import Names, parse_name
 from eigentensor.store.pieces import Pieces
+from eigentensor.store.queries import Queries
 
 #: Called with how many bytes of how many are there.
 Progress = Callable[[int, int], None]
@@ -26,11 +27,11 @@ _DEFAULT_LIMIT = 1 << 40
 _REQUEST = 64 * PIECE  # bytes that are sent at once
 
 
-class GatewayClient:
-    """Fetches into and uploads from a local store. Usable from several threads and processes at once.
+class GatewayClient(Queries):
+    """A gateway with its blobs, which it fetches into a local store and uploads from there. Usable from several threads
+    and processes at once.
 
-    Every request is repeated a few times when the gateway is away or overloaded; an interrupted transfer goes on where
-    it stopped, also in another process.
+    An interrupted transfer goes on where it stopped, also in another process.
     """
 
     def __init__(
@@ -43,21 +44,9 @@ class GatewayClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """`limit` is the largest blob in bytes that is fetched, `attempts` how often one step may fail in a row."""
+        super().__init__(url, attempts=attempts, transport=transport)
         self.store = store or LocalStore()
         self.limit = limit
-        self._connection = Connection(url, attempts, transport)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connections."""
-        self._connection.http.close()
 
     # ---- Blobs ----
 
@@ -177,49 +166,6 @@ class GatewayClient:
             if have == first:
                 raise
         return have
-
-    # ---- Queries ----
-
-    def network(self) -> dict[str, Any]:
-        """The deployment that the gateway serves."""
-        return self._connection.request_json("GET", "/v1/network")
-
-    def tasks(self, **filters: str | int) -> dict[str, Any]:
-        """A page of tasks, newest first: `tasks` and `next`. Filters: state, client, executor, cursor, limit."""
-        return self._connection.request_json("GET", "/v1/tasks", params=filters)
-
-    def task(self, task: str | bytes) -> dict[str, Any]:
-        """A task with its events, `eigentensor.task/1`. Raises BlobNotFound for an unknown one."""
-        return self._connection.request_json("GET", f"/v1/tasks/{parse_name(task)}")
-
-    def explain(self, task: str | bytes) -> dict[str, Any]:
-        """Why a task is where it is: for each operator the reason that it gave for not accepting it."""
-        return self._connection.request_json("GET", f"/v1/tasks/{parse_name(task)}/explain")
-
-    def challenges(self, **filters: str | int) -> dict[str, Any]:
-        """A page of challenges, newest first. Filters: task, executor, challenger, state, cursor, limit."""
-        return self._connection.request_json("GET", "/v1/challenges", params=filters)
-
-    def challenge(self, number: int) -> dict[str, Any]:
-        """A game in words: who against whom, on what, every move with its gas, whose move it is and until when."""
-        return self._connection.request_json("GET", f"/v1/challenges/{number}")
-
-    def operators(self) -> dict[str, Any]:
-        """The operators that have announced themselves, with their stake and seats."""
-        return self._connection.request_json("GET", "/v1/operators")
-
-    def decline(self, task: str | bytes, decline: Mapping[str, Any]) -> None:
-        """Publishes a signed decline (`eigentensor.chain.Decline.sign`)."""
-        self._connection.request("POST", f"/v1/tasks/{parse_name(task)}/declines", json=dict(decline))
-
-    def ask(self, operator: str, asking: Mapping[str, Any]) -> None:
-        """Publishes a signed ask (`eigentensor.chain.PublishedAsk.sign`)."""
-        self._connection.request("PUT", f"/v1/operators/{operator}/asks", json=dict(asking))
-
-    def post_order(self, order: Mapping[str, Any], signature: bytes) -> dict[str, Any]:
-        """Asks the gateway to post a signed order with its own gas; returns the task's uuid and the transaction."""
-        body = {"order": dict(order), "signature": "0x" + signature.hex()}
-        return self._connection.request_json("POST", "/v1/orders", json=body)
 
 
 class _Sent:

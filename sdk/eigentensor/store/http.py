@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import stamina
 
+from eigentensor import certificates
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
 from eigentensor.talk import waiting_for
 
@@ -26,7 +27,8 @@ class Connection:
 
     def __init__(self, url: str, attempts: int, transport: httpx.BaseTransport | None) -> None:
         self.attempts = attempts
-        self.http = httpx.Client(base_url=url, timeout=httpx.Timeout(30, connect=5), transport=transport)
+        timeout, verify = httpx.Timeout(30, connect=5), certificates.needed(url)
+        self.http = httpx.Client(base_url=url, timeout=timeout, transport=transport, verify=verify)
 
     @property
     def url(self) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 import platformdirs
 
 from eigentensor.errors import BlobCorrupt, BlobNotFound, StoreFull
-from eigentensor.store.names import Names, describe, parse_name
+from eigentensor.store.describing import describe
+from eigentensor.store.names import Names, parse_name
 
 
 class LocalStore:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from eigentensor.errors import BlobCorrupt, BlobTooLarge
-from eigentensor.merkle import PIECE, blob_root_of, piece_root, piece_roots
+from eigentensor.leaves import PIECE
+from eigentensor.merkle import blob_root_of, piece_root, piece_roots
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from eigentensor.task.events import (
     Withdrawn,
 )
 from eigentensor.task.life import Answer, Conviction, Counts, Game, Happening, Life, fold
-from eigentensor.task.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
+from eigentensor.task.order import NONE, Domain, Order, Signer, commitment, order_signer, order_uuid, sign_order
 from eigentensor.task.state import Cause, State
 
 __all__ = [
@@ -48,6 +48,6 @@ __all__ = [
     "Committed", "Convicted", "Conviction", "Counts", "Demanded", "Deposited", "Domain", "Ended", "Event", "Expired",
     "Exposed", "Failed", "Game", "GameEnded", "Happening", "Leaf", "Life", "Locked", "Moved", "Noted", "Opened",
     "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted", "Revealed", "SeatsSet", "Seeded", "Settled",
-    "Shown", "SignerSet", "Slashed", "StakeSlashed", "State", "TaskEvent", "Unlocked", "Withdrawn", "commitment",
-    "fold", "order_signer", "order_uuid", "sign_order",
+    "Shown", "Signer", "SignerSet", "Slashed", "StakeSlashed", "State", "TaskEvent", "Unlocked", "Withdrawn",
+    "commitment", "fold", "order_signer", "order_uuid", "sign_order",
 ]  # fmt: skip

@@ -3,13 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Protocol, Self
 
 from eth_abi.abi import encode
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
 from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
-from eth_keys.exceptions import BadSignature
 from eth_typing import Hash32
 from eth_utils.address import is_address, to_checksum_address
 
@@ -23,6 +20,20 @@ NONE = bytes(32)
 #: The largest s of a signature that chains and contracts take (EIP-2).
 _HALF = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141 // 2
 _DOMAIN_TYPE = keccak(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
+
+
+class Signer(Protocol):
+    """An account and what signs for it: eth_account's LocalAccount is one."""
+
+    @property
+    def address(self) -> str:
+        """With its checksum."""
+
+    def unsafe_sign_hash(self, message_hash: Hash32) -> Any:
+        """An object whose `signature` are 65 bytes."""
+
+    def sign_transaction(self, transaction_dict: Any) -> Any:
+        """An object with the `raw_transaction` and its `hash`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +154,7 @@ def order_uuid(order: Order, domain: Domain) -> bytes:
     return domain.hash_struct(_ORDER_TYPE, list(_KINDS.values()), list(order.as_tuple()))
 
 
-def sign_order(order: Order, domain: Domain, account: LocalAccount) -> bytes:
+def sign_order(order: Order, domain: Domain, account: Signer) -> bytes:
     """The client's signature, 65 bytes: with it anybody may post the order, once, until `accept_by`."""
     return sign(order_uuid(order, domain), account)
 
@@ -161,16 +172,22 @@ def commitment(domain: Domain, task: bytes, operator: str, slot: int, outputs_ro
     return keccak(b"".join(word.rjust(_WORD, b"\0") for word in words))
 
 
-def sign(digest: bytes, account: LocalAccount) -> bytes:
+def sign(digest: bytes, account: Signer) -> bytes:
     """The account's signature of a hash, 65 bytes."""
     return bytes(account.unsafe_sign_hash(Hash32(digest)).signature)
 
 
 def recover(digest: bytes, signature: bytes) -> str | None:
     """The signer of a hash; None if the signature is malformed, or the second one that anybody can make of another."""
+    # Who only reads verifies no signature, and does not wait for what does.
+    from eth_keys.datatypes import Signature
+    from eth_keys.exceptions import BadSignature
+    from eth_utils.exceptions import ValidationError
+
     if len(signature) != 65 or signature[64] not in (27, 28) or int.from_bytes(signature[32:64], "big") > _HALF:
         return None
     try:
-        return str(Account._recover_hash(digest, signature=signature))
-    except (ValueError, BadSignature):
+        signed = Signature(signature[:64] + bytes((signature[64] - 27,)))
+        return str(signed.recover_public_key_from_msg_hash(digest).to_checksum_address())
+    except (ValueError, BadSignature, ValidationError):
         return None

@@ -32,10 +32,11 @@ from eigentensor_client.games import Here
 from eigentensor_client.history import History
 from eigentensor_client.orders import Terms, plan
 from eigentensor_client.remedies import advice_of, opinions_of
-from eigentensor_client.results import TaskResult, TaskView
+from eigentensor_client.results import TaskResult
 from eigentensor_client.schemas.networks import Keystores, ListedNetwork, Wallet
 from eigentensor_client.screen import Screen, console
 from eigentensor_client.stages import failure
+from eigentensor_client.task_view import TaskView
 from eigentensor_client.verbs import (
     challenge,
     doctor,

@@ -26,7 +26,7 @@ from eigentensor.task import (
     order_uuid,
 )
 from eigentensor_client.orders import Roots, Terms, Work, draft
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from eigentensor_economics.situation import LOCAL
 from support.programs.worked_examples import layer
 

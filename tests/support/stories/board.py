@@ -16,6 +16,7 @@ from eigentensor.task.events import Event
 from eigentensor.tracing import Execution, Flat
 from support.stories.game_table import GAS, Case, Table, encoded
 from support.stories.games import Strategy
+from support.web3 import web3_of
 
 
 @dataclass
@@ -108,7 +109,7 @@ class Board:
 def transact(table: Table, sender: Chain, data: str, to: str) -> list[Event] | None:
     """A transaction in the next block, whatever becomes of it: its events; None if it was refused."""
     sent = {"from": sender.address, "to": to, "data": data, "gas": GAS}
-    receipt = table.anvil.web3.eth.wait_for_transaction_receipt(
+    receipt = web3_of(table.anvil).eth.wait_for_transaction_receipt(
         table.anvil.rpc("eth_sendTransaction", sent), poll_latency=0.002
     )
     if receipt["status"] == 0:

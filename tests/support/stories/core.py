@@ -4,6 +4,7 @@ from eth_utils.crypto import keccak
 
 from eigentensor.chain import Chain, Message
 from eigentensor_local.anvil import Anvil
+from support.web3 import web3_of
 
 #: Answers 1 to whoever asks anything: a registrar that likes everybody.
 AGREEABLE = "0x600160005260206000f3"
@@ -26,21 +27,21 @@ def act_as(anvil: Anvil, account: str, sent: Message) -> None:
     anvil.rpc("anvil_impersonateAccount", account)
     anvil.fund(account)
     hash_ = anvil.rpc("eth_sendTransaction", {"from": account, "to": sent.to, "data": "0x" + sent.data.hex()})
-    assert anvil.web3.eth.wait_for_transaction_receipt(hash_)["status"] == 1, sent.name
+    assert web3_of(anvil).eth.wait_for_transaction_receipt(hash_)["status"] == 1, sent.name
 
 
 def upgrade(anvil: Anvil, contract: str, old: int, new: int) -> None:
     """Replaces a contract's code, or that behind it if it is a proxy, by one with another delay, which is an immutable,
     as an upgrade of the core does."""
     contract = _implementation(anvil, contract) or contract
-    code = anvil.web3.eth.get_code(anvil.web3.to_checksum_address(contract)).hex()
+    code = web3_of(anvil).eth.get_code(web3_of(anvil).to_checksum_address(contract)).hex()
     assert old.to_bytes(32).hex() in code
     anvil.rpc("anvil_setCode", contract, "0x" + code.replace(old.to_bytes(32).hex(), new.to_bytes(32).hex()))
 
 
 def put_behind_a_proxy(anvil: Anvil, contract: str) -> None:
     """Moves a contract's code to another address, and leaves a proxy before it, as the core's are."""
-    code = anvil.web3.eth.get_code(anvil.web3.to_checksum_address(contract)).hex()
+    code = web3_of(anvil).eth.get_code(web3_of(anvil).to_checksum_address(contract)).hex()
     moved = "0x" + keccak(text=contract)[:20].hex()
     anvil.rpc("anvil_setCode", moved, "0x" + code.removeprefix("0x"))
     anvil.rpc("anvil_setStorageAt", contract, IMPLEMENTATION, "0x" + moved.removeprefix("0x").zfill(64))
@@ -49,5 +50,5 @@ def put_behind_a_proxy(anvil: Anvil, contract: str) -> None:
 
 def _implementation(anvil: Anvil, contract: str) -> str | None:
     """What a proxy delegates to; None: the contract is none."""
-    slot = anvil.web3.eth.get_storage_at(anvil.web3.to_checksum_address(contract), int(IMPLEMENTATION, 16))
+    slot = web3_of(anvil).eth.get_storage_at(web3_of(anvil).to_checksum_address(contract), int(IMPLEMENTATION, 16))
     return "0x" + slot[-20:].hex() if any(slot) else None

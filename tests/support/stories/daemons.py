@@ -11,7 +11,7 @@ from eigentensor.chain import to_wei
 from eigentensor.program import Role
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from eigentensor_local.devnet import Devnet, Party, devnet
 from eigentensor_local.processes import Running
 from support.generated.programs import Example, generate

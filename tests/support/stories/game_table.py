@@ -3,26 +3,21 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, replace
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
 import pytest
-from eth_abi.abi import encode
 from eth_account import Account
-from eth_typing import HexStr
-from eth_utils.abi import function_abi_to_4byte_selector, get_abi_input_types
-from web3.contract import Contract
-from web3.exceptions import ContractLogicError
-from web3.types import TxParams
 
 from eigentensor import economics
 from eigentensor.chain import Admission, Chain, Network, anvil_account
+from eigentensor.chain.contracts import Contract
 from eigentensor.chain.logs import decode_log
+from eigentensor.chain.sender import Message
 from eigentensor.dispute import Keep, Knowledge, Move, Outcome, Position, Published, Side, apply, deadline_of
 from eigentensor.economics import WAD
-from eigentensor.errors import IllegalMove, WitnessError
+from eigentensor.errors import IllegalMove, Reverted, WitnessError
 from eigentensor.program import Role
 from eigentensor.task import NONE, Ended, Moved, Opened, Order, State, commitment, order_uuid
 from eigentensor.task.events import Event
@@ -173,15 +168,9 @@ class Table:
 
     def reverts(self, sender: Chain, function: str, *arguments: object) -> bool:
         """Whether the contract would refuse a move, and say why."""
-        data = encoded(sender.node.disputes, function, arguments)
-        sent: TxParams = {
-            "from": sender.node.web3.to_checksum_address(sender.address),
-            "to": sender.node.disputes.address,
-            "data": HexStr(data),
-        }
         try:
-            self.anvil.web3.eth.call(sent, "pending")
-        except ContractLogicError:
+            sender.sender.simulate(Message.of(sender.node.disputes, function, *arguments))
+        except Reverted:
             return True
         return False
 
@@ -191,7 +180,7 @@ class Table:
         data = encoded(to, function, arguments)
         sent = {"from": sender.address, "to": to.address, "data": data, "gas": GAS}
         mined = self.anvil.rpc("eth_sendTransactionSync", sent)
-        receipt = self.anvil.web3.eth.get_transaction_receipt(mined["transactionHash"])
+        receipt = self.anvil.rpc("eth_getTransactionReceipt", mined["transactionHash"])
         assert receipt["status"] == 1, function
         events = [event for log in receipt["logs"] if (event := decode_log(log)) is not None]
         return Sent(Side.CHALLENGER, function, receipt["gasUsed"], len(data) // 2 - 1), events
@@ -222,15 +211,5 @@ def brought(name: str, repeat: int = 1) -> Example:
 
 
 def encoded(contract: Contract, function: str, arguments: Sequence[object]) -> str:
-    """Calldata, without the checks that make web3's own encoder several times slower."""
-    return "0x" + (_selector(contract, function) + encode(_types(contract, function), arguments)).hex()
-
-
-@cache
-def _types(contract: Contract, function: str) -> list[str]:
-    return get_abi_input_types(contract.get_function_by_name(function).abi)
-
-
-@cache
-def _selector(contract: Contract, function: str) -> bytes:
-    return function_abi_to_4byte_selector(contract.get_function_by_name(function).abi)
+    """Calldata in hex."""
+    return "0x" + contract.function(function).data(arguments).hex()

@@ -6,7 +6,7 @@ from typing import Any
 from eigentensor.economics import WAD, Parameters
 from eigentensor.task import Life, State
 from eigentensor_client.orders import Roots, Terms, Work, draft
-from eigentensor_client.results import TaskView
+from eigentensor_client.task_view import TaskView
 from support.programs.worked_examples import layer
 
 CLIENT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"

@@ -94,14 +94,14 @@ class Dispute:
         What waits then is mined when anvil mines again by itself.
         """
         with restarted(self.chain(side), journal) as chain:
-            offer = chain.node.web3.eth.send_raw_transaction
+            offer = chain.node.send
 
             def send(raw: bytes) -> None:
                 if moment != MOMENTS[0]:
                     offer(raw)
                 raise Killed
 
-            chain.node.web3.eth.send_raw_transaction = send  # type: ignore[method-assign, assignment]
+            chain.node.send = send  # type: ignore[method-assign]
             self.table.anvil.rpc("evm_setAutomine", moment != MOMENTS[1])
             with pytest.raises(Killed):
                 self.player(side, chain).turn(self.number)
