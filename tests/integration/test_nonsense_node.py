@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eigentensor.chain import Network, Reader, anvil_account, rpc, save_account
@@ -19,6 +20,7 @@ from eigentensor.chain.sender import Fees, Message, Sender
 from eigentensor.chain.survey import survey
 from eigentensor.errors import ChainError, Unreachable
 from eigentensor.program.codec import encode
+from eigentensor.store import save_safetensors
 from eigentensor_client.cli import main
 from support.hostile.node import false_node
 from support.programs.worked_examples import layer
@@ -72,7 +74,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"EIGENTENSOR{part}_KEYSTORE", str(tmp_path / "key.json"))
         monkeypatch.setenv(f"EIGENTENSOR{part}_PASSWORD_FILE", str(tmp_path / "password"))
     monkeypatch.setenv("EIGENTENSOR_AGGREGATOR_PORT", "0")
-    (tmp_path / "x.program").write_bytes(encode(layer().program))
+    example = layer()
+    (tmp_path / "x.program").write_bytes(encode(example.program))
+    weights = {name: np.array(array) for name, array in example.tensors.items()}
+    np.save(tmp_path / "x.npy", weights.pop("x"))
+    save_safetensors(tmp_path / "w.safetensors", weights)
     return tmp_path
 
 
@@ -85,8 +91,9 @@ def signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+BOUND = "x.program -i x=@x.npy -w w.safetensors --max-price 0.05"
 COMMANDS = [
-    "ps", "wallet show", "run x.program --max-price 0.05", "plan x.program --max-price 0.05", f"task show {TASK}",
+    "ps", "wallet show", f"run {BOUND}", f"plan {BOUND}", f"task show {TASK}",
     f"logs {TASK}", "operator status", "operator up --stake 1", "operator leave", "aggregator run", "watch",
     "challenge claim",
 ]  # fmt: skip
