@@ -1,8 +1,9 @@
 """Names that are hashes: trees over leaves, and what they are roots of (sdk/README.md, "Names: trees and roots")."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from functools import cache
 from hashlib import sha256
+from itertools import accumulate
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -247,6 +248,82 @@ def operators_root_of(count: int, root: bytes) -> bytes:
     return _hash(12, pack(">I", count), root)
 
 
+class Frontier:
+    """A tree that grows by leaves, known by the roots of its full subtrees alone.
+
+    There is one for each bit of the number of leaves; `nodes` has them in the order of their leaves, the largest first.
+    """
+
+    def __init__(self, leaves: int = 0, nodes: Sequence[bytes] = ()) -> None:
+        """Raises ValueError unless so many leaves have as many full subtrees."""
+        if leaves < 0 or leaves.bit_count() != len(nodes):
+            raise ValueError(f"{leaves} leaves do not have {len(nodes)} full subtrees")
+        self.leaves = leaves
+        self._nodes = list(nodes)
+
+    @property
+    def nodes(self) -> tuple[bytes, ...]:
+        """The roots of the full subtrees."""
+        return tuple(self._nodes)
+
+    def append(self, leaf: bytes) -> None:
+        """Adds a leaf hash at the end."""
+        rest = self.leaves
+        while rest & 1:
+            leaf, rest = node(self._nodes.pop(), leaf), rest >> 1
+        self._nodes.append(leaf)
+        self.leaves += 1
+
+    def root(self) -> bytes:
+        """The root of the tree over all leaves so far: `tree_root` of them."""
+        if not self._nodes:
+            return NOTHING
+        *larger, root = self._nodes
+        first = (self.leaves & -self.leaves).bit_length() - 1
+        zeros = _zeros((self.leaves - 1).bit_length())
+        for level in range(first, (self.leaves - 1).bit_length()):
+            # Right of the last full subtree there is padding; above it, full subtrees stand left, or padding right.
+            is_left = level > first and self.leaves >> level & 1
+            root = node(larger.pop(), root) if is_left else node(root, zeros[level])
+        return root
+
+    def copy(self) -> "Frontier":
+        """Another one that grows by itself."""
+        return Frontier(self.leaves, self._nodes)
+
+
+def call_hash(channel: bytes, index: int, order: bytes, result: bytes) -> bytes:
+    """Leaf of a channel's tree: the hash of a call's order, and `result_of` its outputs root."""
+    return _hash(13, channel, pack(">Q", index), order, result)
+
+
+def result_of(outputs_root: bytes) -> bytes:
+    """What a channel's tree has of an outputs root: it says nothing that could be copied."""
+    return sha256(outputs_root).digest()
+
+
+def line_hash(channel: bytes, root: bytes, first: int, count: int, offset: int, amount: int) -> bytes:
+    """Leaf of the tree over the lines of a batch."""
+    numbers = pack(">QQQ", first, count, offset) + amount.to_bytes(16, "big")
+    return _hash(14, channel, root, numbers)
+
+
+def programs_root(programs: Mapping[bytes, int]) -> bytes:
+    """Root of an offer's programs, by their roots, with their most repeats."""
+    leaves = [entry_hash(program, programs[program]) for program in sorted(programs)]
+    return programs_root_of(len(leaves), tree_root(leaves))
+
+
+def entry_hash(program: bytes, repeat: int) -> bytes:
+    """Leaf of the tree over an offer's programs."""
+    return _hash(15, program, pack(">I", repeat))
+
+
+def programs_root_of(count: int, root: bytes) -> bytes:
+    """Programs root out of the root of the tree over its leaves."""
+    return _hash(16, pack(">I", count), root)
+
+
 def trace_root(calls: Sequence[bytes], outputs: bytes) -> bytes:
     """Root over the tensor roots of all executed calls, in order, followed by the outputs root."""
     return tree_root([*calls, outputs])
@@ -315,5 +392,11 @@ def _each(level: bytes) -> list[bytes]:
     return [level[i : i + _HASH] for i in range(0, len(level), _HASH)]
 
 
+@cache
+def _zeros(levels: int) -> tuple[bytes, ...]:
+    """The nodes of padding alone, from the leaf upwards."""
+    return tuple(accumulate(range(levels), lambda zero, _: node(zero, zero), initial=NOTHING))
+
+
 #: The root of a piece of padding alone.
-_NO_PIECE = reduce(lambda zero, _: node(zero, zero), range(_PIECE_LEVELS), NOTHING)
+_NO_PIECE = _zeros(_PIECE_LEVELS)[-1]

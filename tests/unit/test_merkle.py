@@ -124,3 +124,52 @@ def test_results_have_the_root_that_the_executor_commits_to() -> None:
     bindings = merkle.bindings_root({"output": merkle.tensor_root(DType.FLOAT32, output)})
     expected = merkle.outputs_root(bindings, merkle.bindings_root({}))
     assert merkle.results_root(layer().program, Results({"output": output}, {})) == expected
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 3, 7, 8, 13, 64, 69])
+def test_a_frontier_grows_as_its_tree_does(start: int) -> None:
+    leaves = [sha256(bytes([n])).digest() for n in range(70)]
+    subtrees, at = [], 0
+    for size in (64, 32, 16, 8, 4, 2, 1):
+        if start & size:
+            subtrees.append(plain_root(leaves[at : at + size]))
+            at += size
+    frontier = merkle.Frontier(start, subtrees)
+    for count in range(start, len(leaves)):
+        assert (frontier.leaves, frontier.root()) == (count, plain_root(leaves[:count]))
+        kept, before = frontier.copy(), frontier.nodes
+        frontier.append(leaves[count])
+        assert kept.nodes == before and len(frontier.nodes) == (count + 1).bit_count()
+
+
+@pytest.mark.parametrize(("leaves", "nodes"), [(0, 1), (1, 0), (4, 2), (7, 1), (-1, 1)])
+def test_a_frontier_has_a_node_for_each_full_subtree(leaves: int, nodes: int) -> None:
+    with pytest.raises(ValueError, match="full subtrees"):
+        merkle.Frontier(leaves, [bytes(32)] * nodes)
+
+
+def test_calls_lines_and_entries_are_hashed_under_tags_of_their_own() -> None:
+    channel, order, root = b"c" * 32, b"o" * 32, b"r" * 32
+    result = sha256(root).digest()
+    assert merkle.result_of(root) == result
+    index = (2**64 - 2).to_bytes(8, "big")
+    assert (
+        merkle.call_hash(channel, 2**64 - 2, order, result)
+        == sha256(b"\x0d" + channel + index + order + result).digest()
+    )
+    numbers = b"".join(n.to_bytes(8, "big") for n in (5, 6, 7)) + (2**96 - 1).to_bytes(16, "big")
+    assert merkle.line_hash(channel, root, 5, 6, 7, 2**96 - 1) == sha256(b"\x0e" + channel + root + numbers).digest()
+    entries = [sha256(b"\x0f" + p * 32 + repeat.to_bytes(4, "big")).digest() for p, repeat in ((b"a", 1), (b"b", 9))]
+    expected = sha256(b"\x10" + (2).to_bytes(4, "big") + plain_root(entries)).digest()
+    assert merkle.programs_root({b"b" * 32: 9, b"a" * 32: 1}) == expected
+    assert merkle.programs_root({}) == sha256(b"\x10" + bytes(4) + bytes(32)).digest()
+
+
+def test_a_call_is_shown_under_its_line_and_the_line_under_its_batch() -> None:
+    channel = b"c" * 32
+    leaves = [merkle.call_hash(channel, n, bytes([n]) * 32, merkle.result_of(bytes([n]) * 32)) for n in range(11)]
+    line = merkle.line_hash(channel, merkle.tree_root(leaves), 4, 7, 0, 1)
+    lines = [line, merkle.line_hash(b"d" * 32, bytes(32), 0, 3, 7, 2), bytes([9]) * 32]
+    for index, leaf in enumerate(leaves):
+        assert merkle.Opening(index, merkle.path(leaves, index)).root(leaf) == plain_root(leaves)
+    assert merkle.Opening(0, merkle.path(lines, 0)).root(line) == plain_root(lines)
