@@ -8,14 +8,14 @@ import pytest
 
 from eigentensor import merkle
 from eigentensor.dispute import encoding, results, rules, trees
-from eigentensor.economics import terms
+from eigentensor.economics import shares, terms
 from eigentensor.numerics import conversion, floats, integers, operations
 from eigentensor.tracing import hashes, proof, step
 
 SOURCES = Path(__file__).resolve().parents[2] / "contracts/src"
 
 #: The modules that a library mirrors, and what it has beside them, by what that is.
-MIRRORED: dict[str, tuple[tuple[ModuleType, ...], dict[str, str]]] = {
+MIRRORED: dict[str, tuple[tuple[ModuleType | type, ...], dict[str, str]]] = {
     "Merkle": (
         (merkle, hashes),
         {
@@ -26,6 +26,8 @@ MIRRORED: dict[str, tuple[tuple[ModuleType, ...], dict[str, str]]] = {
         },
     ),
     "Terms": ((terms,), {}),
+    "Shares": ((shares,), {}),
+    "Frontier": ((merkle.Frontier,), {"its constructor": "from", "`int.bit_count`": "count"}),
     "Moves": (
         (rules, trees, results),
         {"methods of Position and Phase": "isExecutors spend clock", "a part of `_judge_call`": "pickFinal"},
