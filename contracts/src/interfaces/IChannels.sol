@@ -302,8 +302,10 @@ interface IChannels is IMarket {
 
     // ---- Views ----
 
+    /// @notice The offer's name: its EIP-712 hash.
     function poolOf(Offer calldata offer_) external view returns (bytes32);
 
+    /// @notice The channel that the deal names: its EIP-712 hash.
     function channelOf(Deal calldata deal) external view returns (bytes32);
 
     /// @notice The batch's name: keccak256(abi.encode(pool, number)).
@@ -315,22 +317,31 @@ interface IChannels is IMarket {
     /// @notice What the offer's signer signs for a call.
     function hashOf(CallReceipt calldata receipt) external view returns (bytes32);
 
+    /// @notice What a pool has come to; `offered` is false where there is none.
     function poolAt(bytes32 pool) external view returns (Pool memory);
 
+    /// @notice Where a channel stands; None where it was never opened.
     function channelAt(bytes32 channel) external view returns (Channel memory);
 
+    /// @notice Where a batch stands; None where it was never begun.
     function batchAt(bytes32 batch) external view returns (Batch memory);
 
+    /// @notice What the operator committed to; zeros before.
     function rootsAt(bytes32 batch) external view returns (Roots memory);
 
+    /// @notice What clients get back of a batch that is over.
     function paybackAt(bytes32 batch) external view returns (Payback memory);
 
+    /// @notice The answer at an index, 16 g + c for candidate c of share g.
     function answerAt(bytes32 batch, uint256 index) external view returns (Answer memory);
 
+    /// @notice The bond at stake in a game about a call, which its order names.
     function challengeAt(bytes32 task, uint256 gameId) external view returns (Challenge memory);
 
+    /// @notice The demand to justify a share; `since` is zero where there is none.
     function shareDemandAt(bytes32 batch, uint256 share) external view returns (ShareDemand memory);
 
+    /// @notice Why a batch is convicted; Breach.None where it is not.
     function judgmentAt(bytes32 batch) external view returns (Judgment memory);
 
     /// @notice The last blocks of commit, answers, the operator's reveal, the answers' reveals, and disputes; zero for what is

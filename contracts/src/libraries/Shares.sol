@@ -103,7 +103,7 @@ library Shares {
         uint256 one = Math.ceilDiv(o.maxPrice * (WAD - a), a);
         uint256 all = Math.ceilDiv(o.most * (WAD - seen), seen);
         uint256 gain = Math.ceilDiv(o.riskEach * WAD, a) + Math.ceilDiv(o.riskAll * WAD, seen) + Math.max(one, all);
-        return Math.max(p.minStake, Math.ceilDiv(2 * p.stakeMargin * gain, WAD));
+        return Math.max(p.minStake, Math.ceilDiv(2 * gain * p.stakeMargin, WAD));
     }
 
     // ---- Time ----
