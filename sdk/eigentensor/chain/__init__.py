@@ -22,22 +22,31 @@ from eigentensor.chain.units import Tokens, from_wei, to_wei
 from eigentensor.chain.views import (
     Answer,
     Balance,
+    Batch,
     Challenge,
+    Channel,
     Conviction,
+    Judgment,
     LeafProof,
     Lock,
     Note,
+    Payback,
+    Pool,
+    Roots,
     Seat,
+    ShareDemand,
     Stage,
     Task,
+    Windows,
 )
 
 __all__ = [
-    "Admission", "Answer", "Balance", "Call", "Chain", "Challenge", "Changes", "Conviction", "Decline",
-    "Deployment", "Findings", "GameView", "Goal", "Head", "LeafProof", "Lives", "Lock", "Message", "Mined",
-    "Network", "Note", "Opening", "PublishedAsk", "Reader", "Seat", "Sender", "Stage", "Status", "Step", "Task",
-    "Tokens", "Withdrawal", "anvil_account", "carry_out", "from_wei", "joining", "leaving", "load_account",
-    "message_of", "rehearse", "save_account", "sendable", "settle", "survey", "to_wei", "transcript",
+    "Admission", "Answer", "Balance", "Batch", "Call", "Chain", "Challenge", "Changes", "Channel", "Conviction",
+    "Decline", "Deployment", "Findings", "GameView", "Goal", "Head", "Judgment", "LeafProof", "Lives", "Lock",
+    "Message", "Mined", "Network", "Note", "Opening", "Payback", "Pool", "PublishedAsk", "Reader", "Roots", "Seat",
+    "Sender", "ShareDemand", "Stage", "Status", "Step", "Task", "Tokens", "Windows", "Withdrawal", "anvil_account",
+    "carry_out", "from_wei", "joining", "leaving", "load_account", "message_of", "rehearse", "save_account",
+    "sendable", "settle", "survey", "to_wei", "transcript",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

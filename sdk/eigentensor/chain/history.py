@@ -114,14 +114,27 @@ class History:
         events = self.logs(block + 1, last, (None, [block.to_bytes(32, "big")])) if last > block else []
         return next((event for event in events if isinstance(event, Seeded)), None)
 
+    def calls(self, from_block: int, to_block: int | None = None, topics: Topics = ()) -> Iterator[Event]:
+        """The events of the market for paid calls and of its games in these blocks (to the newest by default), in
+        order, with these topics. What tasks have of the same contracts is not among them, nor the reverse."""
+        d = self._node.deployment
+        last = self._node.block_number() if to_block is None else to_block
+        for start, stop in spans(from_block, last):
+            asked: FilterParams = {"fromBlock": start, "toBlock": stop, "topics": _named(topics)}
+            yield from self._asked(asked, (d.channels, d.channels_game))
+
     def logs(self, start: int, stop: int, topics: Topics = ()) -> list[Event]:
         """The events of these blocks, at most SPAN, with these topics: None is any, a list one of several."""
-        named = [None if topic is None else [HexBytes(one) for one in topic] for topic in topics]
-        return self._asked({"fromBlock": start, "toBlock": stop, "topics": named})
+        return self._asked({"fromBlock": start, "toBlock": stop, "topics": _named(topics)})
 
-    def _asked(self, which: FilterParams) -> list[Event]:
+    def _asked(self, which: FilterParams, of: Sequence[str] = ()) -> list[Event]:
         d = self._node.deployment
-        contracts = [to_checksum_address(c) for c in (d.task_market, d.service_manager, d.dispute_game, d.bounty)]
+        of = of or (d.task_market, d.service_manager, d.dispute_game, d.bounty)
+        contracts = [to_checksum_address(contract) for contract in of]
         with talking_to(self._node.network.rpc_url):
             logs = self._node.web3.eth.get_logs({**which, "address": contracts})
             return [event for log in logs if (event := decode_log(log)) is not None]
+
+
+def _named(topics: Topics) -> list[list[HexBytes] | None]:
+    return [None if topic is None else [HexBytes(one) for one in topic] for topic in topics]

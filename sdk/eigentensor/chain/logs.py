@@ -13,10 +13,13 @@ from web3.contract.contract import ContractEvent
 from web3.types import LogReceipt
 
 from eigentensor.chain.contracts import abi
-from eigentensor.task.events import KINDS, Event, Place
+from eigentensor.channel import events as calls
+from eigentensor.task.events import KINDS, Event, Moved, Place
 
-#: The contracts whose events are known.
-SOURCES = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")
+#: The contracts whose events are known, and their kinds by name.
+SOURCES: Mapping[str, Mapping[str, type[Event]]] = {
+    "TaskMarket": KINDS, "ServiceManager": KINDS, "DisputeGame": KINDS, "Bounty": KINDS, "Channels": calls.KINDS,
+}  # fmt: skip
 
 
 def decode_log(log: LogReceipt) -> Event | None:
@@ -24,22 +27,24 @@ def decode_log(log: LogReceipt) -> Event | None:
     known = _events().get(bytes(log["topics"][0])) if log["topics"] else None
     if known is None:
         return None
-    arguments = known.process_log(log)["args"]
+    kind, logged = known
+    arguments = logged.process_log(log)["args"]
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
-    if known.event_name == "Moved":
+    if kind is Moved:
         arguments = {"task": arguments["position"]["task"], **arguments}
-    event: Event = _build(KINDS[known.event_name], arguments, place=place)
+    event: Event = _build(kind, arguments, place=place)
     return event
 
 
 @cache
-def _events() -> dict[bytes, ContractEvent]:
-    contracts = [Web3().eth.contract(abi=abi(name)) for name in SOURCES]
+def _events() -> dict[bytes, tuple[type[Event], ContractEvent]]:
+    """Kinds and events by the first topic."""
+    contracts = [(Web3().eth.contract(abi=abi(name)), kinds) for name, kinds in SOURCES.items()]
     return {
-        bytes(event_abi_to_log_topic(entry)): contract.events[entry["name"]]()
-        for contract in contracts
+        bytes(event_abi_to_log_topic(entry)): (kinds[entry["name"]], contract.events[entry["name"]]())
+        for contract, kinds in contracts
         for entry in contract.abi
-        if entry["type"] == "event" and entry["name"] in KINDS
+        if entry["type"] == "event" and entry["name"] in kinds
     }
 
 

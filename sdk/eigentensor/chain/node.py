@@ -63,6 +63,7 @@ class Node:
         self.strategy_manager = self._contract("StrategyManager", d.strategy_manager)
         self.strategy = self._contract("Strategy", d.strategy)
         self.token = self._contract("TestToken", d.token)
+        self.channels = self._contract("Channels", d.channels)
 
     def check(self) -> None:
         """Raises ChainError unless the node's chain is the network's and the market is on it."""
