@@ -38,6 +38,7 @@ from eigentensor.chain.keys import check_account
 from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.node import encode_header
 from eigentensor.chain.words import WORDS
+from eigentensor.channel import events as calls
 from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.economics.pricing import Ask, Pricing, Speed
 from eigentensor.errors import ChainError, ConfigError, TaskError
@@ -56,6 +57,7 @@ from eigentensor.task.events import (
     Posted,
     Shown,
     SignerSet,
+    Slashed,
 )
 from eigentensor.task.state import Cause
 
@@ -294,6 +296,18 @@ def test_logs_are_decoded_with_what_is_inside_them() -> None:
     assert Moved.from_arguments(PLACE, json.loads(json.dumps(moved.arguments()))) == moved
     assert decode_log(log | {"topics": [HexBytes(b"?" * 32)]}) is None
     assert decode_log(log | {"topics": []}) is None
+
+
+def test_a_log_is_a_tasks_or_a_batchs_by_its_contract() -> None:
+    market, channels, winner = (anvil_account(index).address for index in range(3))
+    signature = HexBytes(keccak(b"Slashed(bytes32,uint256,uint256,address)"))
+    log: Any = {
+        "address": market, "topics": [signature, HexBytes(TASK), HexBytes(bytes(12) + bytes.fromhex(winner[2:]))],
+        "data": HexBytes(encode(["uint256", "uint256"], [7, 8])), "blockNumber": 1, "logIndex": 2,
+        "blockHash": HexBytes(PLACE.block_hash), "transactionHash": HexBytes(PLACE.transaction), "transactionIndex": 0,
+    }  # fmt: skip
+    assert decode_log(log, channels) == Slashed(PLACE, TASK, 7, 8, winner)
+    assert decode_log(log | {"address": channels}, channels) == calls.Slashed(PLACE, TASK, 7, 8, winner)
 
 
 @pytest.mark.parametrize(

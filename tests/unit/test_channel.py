@@ -255,8 +255,8 @@ def test_a_sheet_makes_the_line_whose_root_is_over_all_its_calls() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 128, 129, 200, 256])
 def test_parts_of_a_share_lead_to_its_root(count: int) -> None:
-    proofs = [open_line(lines(), position) for position in range(3)]
-    calls = [(proofs[n % 3], replace(place().call, outputs_root=named("shared", n))) for n in range(count)]
+    proofs, call = [open_line(lines(), position) for position in range(3)], place().call
+    calls = [(proofs[n % 3], replace(call, outputs_root=named("shared", n))) for n in range(count)]
     root = share_root([call.outputs_root for _, call in calls])
     for number in range(-(-count // 64)):
         part = open_part(5, number, calls)

@@ -133,7 +133,7 @@ class History:
         contracts = [to_checksum_address(contract) for contract in of]
         with talking_to(self._node.network.rpc_url):
             logs = self._node.web3.eth.get_logs({**which, "address": contracts})
-            return [event for log in logs if (event := decode_log(log)) is not None]
+            return [event for log in logs if (event := decode_log(log, d.channels)) is not None]
 
 
 def _named(topics: Topics) -> list[list[HexBytes] | None]:

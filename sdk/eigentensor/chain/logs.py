@@ -20,11 +20,14 @@ from eigentensor.task.events import KINDS, Event, Moved, Place
 SOURCES: Mapping[str, Mapping[str, type[Event]]] = {
     "TaskMarket": KINDS, "ServiceManager": KINDS, "DisputeGame": KINDS, "Bounty": KINDS, "Channels": calls.KINDS,
 }  # fmt: skip
+_OF_TASKS = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")
 
 
-def decode_log(log: LogReceipt) -> Event | None:
-    """The event of a log of one of the market's contracts; None for other kinds of logs."""
-    known = _events().get(bytes(log["topics"][0])) if log["topics"] else None
+def decode_log(log: LogReceipt, channels: str = "") -> Event | None:
+    """The event of a log of one of the market's contracts; None for other kinds of logs. Only the contract at the
+    address `channels` has events of paid calls, some of which have names and types that tasks' have."""
+    events = _events(("Channels",) if log["address"] == channels else _OF_TASKS)
+    known = events.get(bytes(log["topics"][0])) if log["topics"] else None
     if known is None:
         return None
     kind, logged = known
@@ -37,9 +40,9 @@ def decode_log(log: LogReceipt) -> Event | None:
 
 
 @cache
-def _events() -> dict[bytes, tuple[type[Event], ContractEvent]]:
-    """Kinds and events by the first topic."""
-    contracts = [(Web3().eth.contract(abi=abi(name)), kinds) for name, kinds in SOURCES.items()]
+def _events(sources: tuple[str, ...]) -> dict[bytes, tuple[type[Event], ContractEvent]]:
+    """Kinds and events of some contracts by the first topic."""
+    contracts = [(Web3().eth.contract(abi=abi(name)), SOURCES[name]) for name in sources]
     return {
         bytes(event_abi_to_log_topic(entry)): (kinds[entry["name"]], contract.events[entry["name"]]())
         for contract, kinds in contracts
