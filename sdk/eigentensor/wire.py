@@ -196,10 +196,16 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return lambda value: None if value is None else present(value)
     if get_origin(hint) is tuple:
         one = _reader(get_args(hint)[0])
-        return lambda values: tuple(one(value) for value in values)
+        return lambda values: tuple(one(value) for value in _items(values))
     if isinstance(hint, type) and issubclass(hint, Object):
         return lambda values: hint(**read(hint, values))
     return number if _plain(hint) is int else _same
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{value!r} is not a list")
+    return value
 
 
 def _wire(hint: Any) -> Wire | None:

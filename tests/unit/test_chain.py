@@ -42,6 +42,7 @@ from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.node import encode_header
 from eigentensor.chain.refusals import reverted
 from eigentensor.chain.words import WORDS
+from eigentensor.channel import events as calls
 from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.economics.pricing import Ask, Pricing, Speed
 from eigentensor.errors import ChainError, ConfigError, TaskError
@@ -60,6 +61,7 @@ from eigentensor.task.events import (
     Posted,
     Shown,
     SignerSet,
+    Slashed,
 )
 from eigentensor.task.state import Cause
 
@@ -243,14 +245,17 @@ def test_words_are_of_errors_that_there_are() -> None:
 
 
 def test_every_event_of_the_contracts_is_known_with_its_fields() -> None:
-    events: list[Any] = [e for name in SOURCES for e in abi(name) if e["type"] == "event"]
-    declared = {
-        e["name"]: {field["name"] for field in e["inputs"]} for e in events if e["name"] != "EIP712DomainChanged"
-    }
-    assert len(declared) == len(events) - 1
-    declared["Moved"].add("task")  # its position has it
-    known = {name: {_camel(f.name) for f in fields(kind)} - {"place"} for name, kind in KINDS.items()}
-    assert known == declared
+    for kinds, names in ((KINDS, set(SOURCES) - {"Channels"}), (SOURCES["Channels"], {"Channels"})):
+        events: list[Any] = [e for name in names for e in abi(name) if e["type"] == "event"]
+        declared = {
+            e["name"]: {field["name"] for field in e["inputs"]} for e in events if e["name"] != "EIP712DomainChanged"
+        }
+        assert len(declared) == len(events) - 1
+        if "Moved" in declared:
+            declared["Moved"].add("task")  # its position has it
+        known = {name: {_camel(f.name) for f in fields(kind)} - {"place"} for name, kind in kinds.items()}
+        assert known == declared
+    assert all(SOURCES[name] is KINDS for name in set(SOURCES) - {"Channels"})
 
 
 def _camel(name: str) -> str:
@@ -295,6 +300,18 @@ def test_logs_are_decoded_with_what_is_inside_them() -> None:
     assert Moved.from_arguments(PLACE, json.loads(json.dumps(moved.arguments()))) == moved
     assert decode_log(log | {"topics": [HexBytes(b"?" * 32)]}) is None
     assert decode_log(log | {"topics": []}) is None
+
+
+def test_a_log_is_a_tasks_or_a_batchs_by_its_contract() -> None:
+    market, channels, winner = (anvil_account(index).address for index in range(3))
+    signature = HexBytes(keccak(b"Slashed(bytes32,uint256,uint256,address)"))
+    log: Any = {
+        "address": market, "topics": [signature, HexBytes(TASK), HexBytes(bytes(12) + bytes.fromhex(winner[2:]))],
+        "data": HexBytes(encode(["uint256", "uint256"], [7, 8])), "blockNumber": 1, "logIndex": 2,
+        "blockHash": HexBytes(PLACE.block_hash), "transactionHash": HexBytes(PLACE.transaction), "transactionIndex": 0,
+    }  # fmt: skip
+    assert decode_log(log, channels) == Slashed(PLACE, TASK, 7, 8, winner)
+    assert decode_log(log | {"address": channels}, channels) == calls.Slashed(PLACE, TASK, 7, 8, winner)
 
 
 @pytest.mark.parametrize(

@@ -24,22 +24,31 @@ if TYPE_CHECKING:
     from eigentensor.chain.views import (
         Answer,
         Balance,
+        Batch,
         Challenge,
+        Channel,
         Conviction,
+        Judgment,
         LeafProof,
         Lock,
         Note,
+        Payback,
+        Pool,
+        Roots,
         Seat,
+        ShareDemand,
         Stage,
         Task,
+        Windows,
     )
 
 __all__ = [
-    "Admission", "Answer", "Balance", "Call", "Chain", "Challenge", "Changes", "Conviction", "Decline",
-    "Deployment", "Findings", "GameView", "Goal", "Head", "LeafProof", "Lives", "Lock", "Message", "Mined",
-    "Network", "Note", "Opening", "PublishedAsk", "Reader", "Seat", "Sender", "Stage", "Status", "Step", "Task",
-    "Tokens", "Withdrawal", "anvil_account", "carry_out", "from_wei", "joining", "leaving", "load_account",
-    "message_of", "rehearse", "save_account", "sendable", "settle", "to_wei",
+    "Admission", "Answer", "Balance", "Batch", "Call", "Chain", "Challenge", "Changes", "Channel", "Conviction",
+    "Decline", "Deployment", "Findings", "GameView", "Goal", "Head", "Judgment", "LeafProof", "Lives", "Lock",
+    "Message", "Mined", "Network", "Note", "Opening", "Payback", "Pool", "PublishedAsk", "Reader", "Roots", "Seat",
+    "Sender", "ShareDemand", "Stage", "Status", "Step", "Task", "Tokens", "Windows", "Withdrawal", "anvil_account",
+    "carry_out", "from_wei", "joining", "leaving", "load_account", "message_of", "rehearse", "save_account",
+    "sendable", "settle", "to_wei",
 ]  # fmt: skip
 
 __getattr__ = loading(
@@ -61,6 +70,7 @@ __getattr__ = loading(
         "sender": "Message Mined Sender",
         "survey": "Findings Withdrawal",
         "units": "Tokens from_wei to_wei",
-        "views": "Answer Balance Challenge Conviction LeafProof Lock Note Seat Stage Task",
+        "views": "Answer Balance Batch Challenge Channel Conviction Judgment LeafProof Lock Note Payback Pool Roots Seat "
+        "ShareDemand Stage Task Windows",
     },
 )

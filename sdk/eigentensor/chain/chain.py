@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Self
 
+from eigentensor.chain.channels import ChannelMessages
 from eigentensor.chain.games import GameMessages
 from eigentensor.chain.journal import Journal
 from eigentensor.chain.keys import check_account, limit_recursion
@@ -25,6 +26,7 @@ class Chain(Reader):
     stake: StakeMessages
     market: MarketMessages
     games: GameMessages
+    channels: ChannelMessages
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Chain(Reader):
         self.stake = StakeMessages(self.node, self.token, self.sender)
         self.market = MarketMessages(self.node, self.stake, self.token, self.sender)
         self.games = GameMessages(self.node, self.history, self.market, self.sender)
+        self.channels = ChannelMessages(self.node, self.token, self.sender)
 
     def __enter__(self) -> Self:
         return self

@@ -111,13 +111,22 @@ class History:
         events = self.logs(block + 1, last, (None, [block.to_bytes(32, "big")])) if last > block else []
         return next((event for event in events if isinstance(event, Seeded)), None)
 
+    def calls(self, from_block: int, to_block: int | None = None, topics: Topics = ()) -> Iterator[Event]:
+        """The events of the market for paid calls and of its games in these blocks (to the newest by default), in
+        order, with these topics. What tasks have of the same contracts is not among them, nor the reverse."""
+        d = self._node.deployment
+        last = self._node.block_number() if to_block is None else to_block
+        for start, stop in spans(from_block, last):
+            asked = {"fromBlock": start, "toBlock": stop, "topics": topics}
+            yield from self._asked(asked, (d.channels, d.channels_game))
+
     def logs(self, start: int, stop: int, topics: Topics = ()) -> list[Event]:
         """The events of these blocks, at most SPAN, with these topics: None is any, a list one of several."""
         return self._asked({"fromBlock": start, "toBlock": stop, "topics": topics})
 
-    def _asked(self, which: Mapping[str, Any]) -> list[Event]:
+    def _asked(self, which: Mapping[str, Any], of: Sequence[str] = ()) -> list[Event]:
         d = self._node.deployment
-        contracts = [d.task_market, d.service_manager, d.dispute_game, d.bounty]
+        contracts = list(of or (d.task_market, d.service_manager, d.dispute_game, d.bounty))
         logs = self._node.logs({**which, "address": contracts})
         with talking_to(self._node.network.rpc_url):
-            return [event for log in logs if (event := decode_log(log)) is not None]
+            return [event for log in logs if (event := decode_log(log, d.channels)) is not None]

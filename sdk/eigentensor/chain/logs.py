@@ -8,32 +8,42 @@ from functools import cache
 from typing import Any, get_args
 
 from eigentensor.chain.contracts import Logged, abi, events_of
-from eigentensor.task.events import KINDS, Event, Place
+from eigentensor.channel import events as calls
+from eigentensor.task.events import KINDS, Event, Moved, Place
 
-#: The contracts whose events are known.
-SOURCES = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")
+#: The contracts whose events are known, and their kinds by name.
+SOURCES: Mapping[str, Mapping[str, type[Event]]] = {
+    "TaskMarket": KINDS, "ServiceManager": KINDS, "DisputeGame": KINDS, "Bounty": KINDS, "Channels": calls.KINDS,
+}  # fmt: skip
+_OF_TASKS = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")
 
 
-def decode_log(log: Mapping[str, Any]) -> Event | None:
+def decode_log(log: Mapping[str, Any], channels: str = "") -> Event | None:
     """The event of a log of one of the market's contracts, its members as JSON-RPC names them; None for other kinds of
-    logs."""
-    known = _events().get(bytes(log["topics"][0])) if log["topics"] else None
-    if known is None:
+    logs. Only the contract at the address `channels` has events of paid calls, some of which have names and types that
+    tasks' have."""
+    known = _events(("Channels",) if log["address"] == channels else _OF_TASKS)
+    found = known.get(bytes(log["topics"][0])) if log["topics"] else None
+    if found is None:
         return None
-    name, logged = known
+    kind, logged = found
     arguments = logged.values(log["topics"], log["data"])
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
-    if name == "Moved":
+    if kind is Moved:
         arguments = {"task": arguments["position"]["task"], **arguments}
-    event: Event = _build(KINDS[name], arguments, place=place)
+    event: Event = _build(kind, arguments, place=place)
     return event
 
 
 @cache
-def _events() -> dict[bytes, tuple[str, Logged]]:
-    """Names and events by the first topic."""
-    known = (item for source in SOURCES for item in events_of(abi(source)).items())
-    return {logged.topic: (name, logged) for name, logged in known if name in KINDS}
+def _events(sources: tuple[str, ...]) -> dict[bytes, tuple[type[Event], Logged]]:
+    """Kinds and events of some contracts by the first topic."""
+    return {
+        logged.topic: (SOURCES[source][name], logged)
+        for source in sources
+        for name, logged in events_of(abi(source)).items()
+        if name in SOURCES[source]
+    }
 
 
 def _build(kind: Any, values: Mapping[str, Any], **more: Any) -> Any:

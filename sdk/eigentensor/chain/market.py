@@ -8,18 +8,16 @@ from eth_utils.address import to_checksum_address
 
 from eigentensor import economics
 from eigentensor.chain.node import Node
+from eigentensor.chain.paying import Payments
 from eigentensor.chain.refusals import talking_to
 from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.stake import Stake
 from eigentensor.chain.token import TokenMessages
 from eigentensor.chain.views import Answer, Balance, Challenge, Conviction, LeafProof, Seat, Stage, Task
 from eigentensor.economics import Parameters
-from eigentensor.errors import Reverted
 from eigentensor.task.events import Leaf
 from eigentensor.task.order import Order
 from eigentensor.task.state import Cause, State
-
-_ALLOWANCE = "ERC20InsufficientAllowance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +127,16 @@ class MarketMessages(Market):
 
     def __init__(self, node: Node, stake: Stake, token: TokenMessages, sender: Sender) -> None:
         super().__init__(node, stake)
-        self._token, self._sender = token, sender
+        self._sender = sender
+        market = node.deployment.task_market
+        self._payments = Payments(token, sender, market, lambda account: self.balance_of(account).balance)
 
     # ---- Money ----
 
     def deposit(self, account: str, amount: int, *, once: str | None = None) -> Mined:
         """Pays `amount` wei of tokens into the market for `account`; approves what the market may not take yet."""
         message = Message.of(self._node.market, "deposit", to_checksum_address(account), amount, takes=amount)
-        return self._pay(message, once or uuid.uuid4().hex, of_balance=False)
+        return self._payments.pay(message, once or uuid.uuid4().hex, of_balance=False)
 
     def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Mined:
         """Pays `amount` wei of the account's balance in the market out to `to`. Raises Reverted if it has less."""
@@ -150,14 +150,14 @@ class MarketMessages(Market):
         The client itself needs no signature, and what its balance lacks is taken from its tokens; what the market may
         not take yet is approved before.
         """
-        return self._pay(
+        return self._payments.pay(
             Message.of(self._node.market, "post", order.as_tuple(), signature, takes=self._escrow([order]))
         )
 
     def post_many(self, orders: Sequence[Order], signatures: Sequence[bytes] = ()) -> Mined:
         """As `post`, in one transaction."""
         arguments = [o.as_tuple() for o in orders], list(signatures or [b""] * len(orders))
-        return self._pay(Message.of(self._node.market, "postMany", *arguments, takes=self._escrow(orders)))
+        return self._payments.pay(Message.of(self._node.market, "postMany", *arguments, takes=self._escrow(orders)))
 
     def cancel(self, order: Order) -> Mined:
         """The client takes its open order back; the escrow is in its balance. Raises Reverted unless it is open."""
@@ -228,7 +228,7 @@ class MarketMessages(Market):
         Of a `bond` that is named, in wei, what the market may not take yet is approved before.
         """
         arguments = to_checksum_address(challenger), order.as_tuple()
-        return self._pay(Message.of(self._node.market, "challenge", *arguments, takes=bond), once)
+        return self._payments.pay(Message.of(self._node.market, "challenge", *arguments, takes=bond), once)
 
     def demand(self, order: Order, leaves: Sequence[Leaf]) -> Mined:
         """The client, once: the executor must show these leaves of the outputs. Prepays for each."""
@@ -267,44 +267,6 @@ class MarketMessages(Market):
         """What this account pays in for its own orders among these."""
         own = [order for order in orders if order.client == self._sender.address]
         return sum(economics.escrow(o.max_price, o.verifiers, o.check_fee) for o in own)
-
-    def _pay(self, message: Message, key: str | None = None, *, of_balance: bool = True) -> Mined:
-        """Sends a message that takes tokens, once; approves before what the market may not take yet.
-
-        An allowance is for all that is on its way, of whatever process of this user with this account: one at a time
-        sees to it and sends, and none waits for the others' transactions. `of_balance`: it takes what the balance in
-        the market has first.
-        """
-        if not message.takes:
-            return self._sender.send(message, key)
-        for again in (False, True):
-            try:
-                with self._sender.journal.in_turn():
-                    if not self._sender.is_sent(message, key):
-                        self._allow(message, of_balance=of_balance, again=again)
-                    sent = self._sender.submit(message, key)
-                return self._sender.wait(sent)
-            except Reverted as error:  # somebody with the same key on another machine took it
-                if again or error.name != _ALLOWANCE:
-                    raise
-        raise AssertionError
-
-    def _allow(self, message: Message, *, of_balance: bool, again: bool) -> None:
-        """Lets the market take what a message takes, beside what is on its way. Several at once approve ahead: each
-        time as much more as is on its way already. `again`: what the market may take is not there for this message.
-        Raises Reverted, before that costs gas, where it would be in vain.
-        """
-        amount, market, others = message.takes, self._node.deployment.task_market, self._sender.in_flight()
-        balance = self.balance_of(self._sender.address).balance
-        missing = max(0, others + amount - balance) if of_balance else max(0, others - balance) + amount
-        if not again and missing <= self._token.allowance(self._sender.address, market):
-            return
-        try:
-            self._sender.simulate(message)
-        except Reverted as error:
-            if error.name != _ALLOWANCE:
-                raise
-        self._token.approve(market, missing + others)
 
 
 def _admission(admission: Admission | None) -> tuple[int, int, list[bytes]]:

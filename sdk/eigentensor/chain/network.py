@@ -48,6 +48,11 @@ class Deployment:
         """What orders for this market are signed under (EIP-712)."""
         return Domain(self.chain_id, self.task_market)
 
+    @property
+    def channels_domain(self) -> Domain:
+        """What is said about channels, and orders of their calls, are signed under."""
+        return Domain(self.chain_id, self.channels)
+
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Raises ConfigError if something is missing or is not what it should be."""

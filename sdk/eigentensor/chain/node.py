@@ -61,6 +61,7 @@ class Node:
         self.strategy_manager = Contract("StrategyManager", d.strategy_manager)
         self.strategy = Contract("Strategy", d.strategy)
         self.token = Contract("TestToken", d.token)
+        self.channels = Contract("Channels", d.channels)
 
     # ---- The chain ----
 

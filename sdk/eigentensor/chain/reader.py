@@ -1,5 +1,6 @@
 """Reading one market on one chain."""
 
+from eigentensor.chain.channels import Channels
 from eigentensor.chain.games import Games
 from eigentensor.chain.history import History
 from eigentensor.chain.market import Market
@@ -18,6 +19,7 @@ class Reader:
     stake: Stake
     market: Market
     games: Games
+    channels: Channels
 
     def __init__(self, network: Network, *, timeout: float = 10) -> None:
         """`timeout` in seconds is for each silence of the node. Asks it nothing yet."""
@@ -28,3 +30,4 @@ class Reader:
         self.stake = Stake(self.node)
         self.market = Market(self.node, self.stake)
         self.games = Games(self.node, self.history, self.market)
+        self.channels = Channels(self.node)

@@ -353,7 +353,8 @@ class Sender:
         if receipt["status"] == 1:
             self.journal.mark(intent.key, Status.MINED)
             with talking_to(self._node.network.rpc_url):
-                events = tuple(event for log in receipt["logs"] if (event := decode_log(log)) is not None)
+                channels = self._node.deployment.channels
+                events = tuple(event for log in receipt["logs"] if (event := decode_log(log, channels)) is not None)
             return Mined(
                 receipt["transactionHash"], receipt["blockNumber"], receipt["blockHash"], receipt["gasUsed"], events
             )

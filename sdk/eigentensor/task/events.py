@@ -8,6 +8,7 @@ from typing import Any, Self, cast, get_args, get_origin
 from eigentensor.dispute.position import Position, Reason
 from eigentensor.task.order import Order
 from eigentensor.task.state import Cause
+from eigentensor.wire import Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ KINDS: Mapping[str, type[Event]] = {
 def _to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return "0x" + value.hex()
-    if isinstance(value, Order):
+    if isinstance(value, Object):
         return value.to_json()
     if isinstance(value, bool):
         return value
@@ -297,8 +298,8 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(kind: Any, value: Any) -> Any:
-    if kind is Order:
-        return Order.from_json(value)
+    if isinstance(kind, type) and issubclass(kind, Object):
+        return cast(Any, kind).from_json(value)
     if kind is bytes:
         return bytes.fromhex(value[2:])
     if get_origin(kind) is tuple:

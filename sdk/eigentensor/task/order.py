@@ -1,25 +1,20 @@
 """What a client signs. The hash of an order under its market's EIP-712 domain is the task's uuid."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, Self
 
-from eth_abi.abi import encode
 from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
 from eth_typing import Hash32
-from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor import economics
 from eigentensor.errors import TaskError
-from eigentensor.wire import Address, Block, Count, Hash, Object, Wei, hints, read
+from eigentensor.task import typed
+from eigentensor.task.signatures import recover as recover  # which is asked for here
+from eigentensor.wire import Address, Block, Count, Hash, Object, Wei, read
 
 #: The root that stands for "none" (inputs, weights, states) and "all" (operators).
 NONE = bytes(32)
-
-#: The largest s of a signature that chains and contracts take (EIP-2).
-_HALF = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141 // 2
-_DOMAIN_TYPE = keccak(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
 
 
 class Signer(Protocol):
@@ -45,13 +40,12 @@ class Domain:
 
     def hash_struct(self, type_hash: bytes, types: list[str], values: list[Any]) -> bytes:
         """The EIP-712 hash of a struct of static fields in this domain."""
-        domain = keccak(
-            encode(
-                ["bytes32", "bytes32", "bytes32", "uint256", "address"],
-                [_DOMAIN_TYPE, keccak(b"EigenTensor"), keccak(b"1"), self.chain_id, self.market],
-            )
-        )
-        return keccak(b"\x19\x01" + domain + keccak(encode(["bytes32", *types], [type_hash, *values])))
+        words = map(typed.word, types, values)
+        return self.hash_of(keccak(type_hash + b"".join(words)))
+
+    def hash_of(self, struct_hash: bytes) -> bytes:
+        """The same out of the struct's own hash."""
+        return typed.signed_hash(self.chain_id, self.market, struct_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +95,7 @@ class Order(Object):
 
     def __post_init__(self) -> None:
         """Raises ValueError for values that do not fit their Solidity type."""
-        for name, kind in _KINDS.items():
-            value = getattr(self, name)
-            if kind == "address":
-                fits = is_address(value)
-            elif kind == "bytes32":
-                fits = isinstance(value, bytes) and len(value) == 32
-            else:
-                fits = type(value) is int and 0 <= value < 1 << int(kind.removeprefix("uint"))
-            if not fits:
-                raise ValueError(f"{name} of an order must be a {kind}, not {value!r}")
-        object.__setattr__(self, "client", to_checksum_address(self.client))
+        typed.fit(self, "an order")
 
     def __repr__(self) -> str:
         paid = f"at most {self.max_price} wei until block {self.accept_by}"
@@ -124,34 +108,31 @@ class Order(Object):
 
     def as_tuple(self) -> tuple[Any, ...]:
         """The fields in the order of the Solidity struct."""
-        return tuple(getattr(self, name) for name in _KINDS)
+        return tuple(getattr(self, name) for name in typed.kinds(type(self)))
 
     @classmethod
     def from_tuple(cls, values: tuple[Any, ...]) -> Self:
         """The inverse of `as_tuple`."""
-        return cls(**dict(zip(_KINDS, values, strict=True)))
+        return cls(**dict(zip(typed.kinds(cls), values, strict=True)))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Reads an order's members. Raises TaskError for anything else."""
         try:
-            if set(values) != set(_KINDS):
-                raise ValueError(f"fields missing or unknown: {', '.join(sorted(set(values) ^ set(_KINDS)))}")
+            if set(values) != set(typed.kinds(cls)):
+                unknown = sorted(set(values) ^ set(typed.kinds(cls)))
+                raise ValueError(f"fields missing or unknown: {', '.join(unknown)}")
             return cls(**read(cls, values))
         except (TypeError, ValueError) as error:
             raise TaskError(f"the order is malformed: {error}") from None
 
 
-#: The Solidity type of each field, in the order of the struct.
-_KINDS: Mapping[str, str] = {name: hint.__metadata__[-1] for name, hint in hints(Order).items()}
-_STRUCT = ",".join(f"{kind} {re.sub('_(.)', lambda m: m[1].upper(), name)}" for name, kind in _KINDS.items())
-_ORDER_TYPE = keccak(f"Order({_STRUCT})".encode())
 _WORD = 32  # bytes
 
 
 def order_uuid(order: Order, domain: Domain) -> bytes:
     """The task's uuid: 32 bytes, equal to `TaskMarket.taskOf(order)`."""
-    return domain.hash_struct(_ORDER_TYPE, list(_KINDS.values()), list(order.as_tuple()))
+    return domain.hash_of(typed.struct_hash(order))
 
 
 def sign_order(order: Order, domain: Domain, account: Signer) -> bytes:
@@ -175,19 +156,3 @@ def commitment(domain: Domain, task: bytes, operator: str, slot: int, outputs_ro
 def sign(digest: bytes, account: Signer) -> bytes:
     """The account's signature of a hash, 65 bytes."""
     return bytes(account.unsafe_sign_hash(Hash32(digest)).signature)
-
-
-def recover(digest: bytes, signature: bytes) -> str | None:
-    """The signer of a hash; None if the signature is malformed, or the second one that anybody can make of another."""
-    # Who only reads verifies no signature, and does not wait for what does.
-    from eth_keys.datatypes import Signature
-    from eth_keys.exceptions import BadSignature
-    from eth_utils.exceptions import ValidationError
-
-    if len(signature) != 65 or signature[64] not in (27, 28) or int.from_bytes(signature[32:64], "big") > _HALF:
-        return None
-    try:
-        signed = Signature(signature[:64] + bytes((signature[64] - 27,)))
-        return str(signed.recover_public_key_from_msg_hash(digest).to_checksum_address())
-    except (ValueError, BadSignature, ValidationError):
-        return None

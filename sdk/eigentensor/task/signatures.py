@@ -1,0 +1,63 @@
+"""Signatures of hashes: a key in memory, and who signed. By libsecp256k1, for those who sign or check each call."""
+
+from typing import TYPE_CHECKING
+
+from eth_hash.backends.pysha3 import keccak256 as keccak
+from eth_utils.address import to_checksum_address
+
+if TYPE_CHECKING:
+    from coincurve import PublicKey
+
+#: The largest s of a signature that chains and contracts take (EIP-2).
+_HALF = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141 // 2
+_PARITY = 27  # of the last byte, before the parity of a point
+
+
+class Key:
+    """A secret key. Never shows itself."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Raises ValueError unless the 32 bytes are a key."""
+        from coincurve import PrivateKey
+
+        if len(secret) != 32:
+            raise ValueError(f"{len(secret)} bytes are no key")
+        self._key = PrivateKey(secret)
+        self.address = to_checksum_address(_account(self._key.public_key))
+
+    def __repr__(self) -> str:
+        return f"<Key of {self.address}>"
+
+    def sign(self, digest: bytes) -> bytes:
+        """The signature of a hash, 65 bytes, the same each time."""
+        signature = self._key.sign_recoverable(digest, hasher=None)
+        return signature[:64] + bytes((_PARITY + signature[64],))
+
+
+def recover(digest: bytes, signature: bytes) -> str | None:
+    """The signer of a hash; None if the signature is malformed, or the second one that anybody can make of another."""
+    account = _recover(digest, signature)
+    return None if account is None else str(to_checksum_address(account))
+
+
+def is_signed_by(account: str, digest: bytes, signature: bytes) -> bool:
+    """Whether an account signed a hash: as `recover` says, in less time."""
+    return _recover(digest, signature) == bytes.fromhex(account[2:])
+
+
+def _recover(digest: bytes, signature: bytes) -> bytes | None:
+    from coincurve import PublicKey  # who only reads verifies no signature, and does not wait for it
+
+    if len(signature) != 65 or signature[64] - _PARITY not in (0, 1):
+        return None
+    if int.from_bytes(signature[32:64], "big") > _HALF:
+        return None
+    compact = signature[:64] + bytes((signature[64] - _PARITY,))
+    try:
+        return _account(PublicKey.from_signature_and_message(compact, digest, hasher=None))
+    except ValueError:
+        return None
+
+
+def _account(key: "PublicKey") -> bytes:
+    return keccak(key.format(compressed=False)[1:])[-20:]
