@@ -67,7 +67,7 @@ def evaluate() -> Iterator[Evaluate]:
 
         def ask(*arguments: Any) -> list[int]:
             answer = anvil.rpc("eth_call", {"to": address, "data": "0x" + function.data(arguments).hex()}, "latest")
-            return list(function.values(bytes.fromhex(answer[2:])))
+            return list(function.values(answer))
 
         yield ask
 
