@@ -138,6 +138,7 @@ def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIR
         output.append(line)
         if match := _LISTENING.search(line):
             return Anvil(process, int(match[1]))
+    process.stdout.close()
     process.wait()
     reason = "".join(output).strip()
     if port and "in use" in reason:

@@ -6,7 +6,6 @@
 import json
 import os
 import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,10 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from eigentensor.chain import Deployment
+from eigentensor.chain.answers import Refusal
 from eigentensor.chain.keys import ANVIL_ADDRESSES, ANVIL_KEYS
 from eigentensor.chain.refusals import talking_to
 from eigentensor.chain.rpc import Rpc
-from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError, ConfigError
 from eigentensor.schemas import network
 from eigentensor.wire import Address, Data, Object, Root, Size, read, unhex
@@ -31,9 +30,7 @@ DEPLOYER = 0
 SOURCES = (
     "src/**/*.sol", "script/*.sol", "test/core/*.sol", "networks/local.json", "foundry.toml", "package-lock.json",
 )  # fmt: skip
-_GAS_PRICE = 100 * GWEI  # anvil drops, unseen, what offers less than full blocks before it made the next one ask
-_SILENCE = 30.0  # seconds that the chain may be silent
-_PATIENCE, _PAUSE = 60.0, 0.02  # seconds that a transaction has; between two looks at it
+_SILENCE = 60.0  # seconds that the chain may be silent: it waits 30 for a transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +87,25 @@ def replay(rpc_url: str, recording: Recording) -> Deployment:
         if rpc.ask("eth_getTransactionCount", deployer, "latest"):
             raise ChainError("the contracts come onto a new chain only: on this one their deployer has sent something")
         block = rpc.ask("eth_blockNumber")
-        hashes = [
-            rpc.ask("eth_sendTransaction", {"from": deployer, "nonce": nonce, **_parameters(sent)})
-            for nonce, sent in enumerate(recording.sent)
-        ]
-        for number, (name, sent) in enumerate(zip(hashes, recording.sent, strict=True)):
-            is_done = _mined(rpc, name)["status"] == 1
-            if not is_done or not all(rpc.ask("eth_getCode", one, "latest") for one in sent.made):
-                raise ChainError(f"transaction {number} of the deployment did not do what was recorded")
+        for nonce, sent in enumerate(recording.sent):
+            # One after the other: anvil loses some of those that come while it makes a block.
+            status = _mined(rpc, {"from": deployer, "nonce": nonce, **_parameters(sent)})["status"]
+            if int(status, 16) != 1 or not all(rpc.ask("eth_getCode", one, "latest") for one in sent.made):
+                raise ChainError(f"transaction {nonce} of the deployment did not do what was recorded")
     return Deployment.from_json({**recording.deployment, "block": block})
 
 
-def _mined(rpc: Rpc, transaction: str) -> Mapping[str, Any]:
-    """The receipt of a transaction, once there is one. Raises ChainError if there is none in time."""
-    until = time.monotonic() + _PATIENCE
-    while time.monotonic() < until:
-        receipt: Mapping[str, Any] | None = rpc.ask("eth_getTransactionReceipt", transaction)
-        if receipt is not None:
-            return receipt
-        time.sleep(_PAUSE)
-    late = f"transaction {transaction} is not in the chain after {_PATIENCE:.0f} s"
-    raise ChainError(f"the contracts could not be deployed: {late}")
+def _mined(rpc: Rpc, transaction: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The receipt of a transaction that anvil signs, when it is in the chain. Raises ChainError if it never is."""
+    try:
+        receipt: Mapping[str, Any] = rpc.ask("eth_sendTransactionSync", transaction)
+    except Refusal as refusal:
+        raise ChainError(f"the contracts could not be deployed: {refusal.words}") from None
+    return receipt
 
 
 def _parameters(sent: Sent) -> dict[str, Any]:
-    parameters = {"gas": sent.gas, "gasPrice": _GAS_PRICE, "data": sent.data}
+    parameters = {"gas": sent.gas, "data": sent.data}
     return parameters if sent.to is None else {**parameters, "to": sent.to}
 
 

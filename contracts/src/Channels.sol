@@ -41,7 +41,7 @@ import {Accounts} from "./libraries/Accounts.sol";
 import {BatchChecks} from "./libraries/BatchChecks.sol";
 import {BatchDisputes} from "./libraries/BatchDisputes.sol";
 import {BatchEnds} from "./libraries/BatchEnds.sol";
-import {Batches, Book, Dispute, Env, Run} from "./libraries/Batches.sol";
+import {Batches, ChannelLedger, Dispute, Env, BatchLife} from "./libraries/Batches.sol";
 import {Deposits} from "./libraries/Deposits.sol";
 import {Evidence} from "./libraries/Evidence.sol";
 import {Pools} from "./libraries/Pools.sol";
@@ -49,16 +49,16 @@ import {Signed} from "./libraries/Signed.sol";
 import {Terms} from "./libraries/Terms.sol";
 
 /// @title Paid calls without a task each; see IChannels
-/// @notice Who may send a message, and its lock; what the message does to the book is in libraries.
+/// @notice Who may send a message, and its lock; what the message does to the ledger is in libraries.
 /// @dev Several messages of one sender go in one transaction: a batch is committed as the next one begins.
 contract Channels is IChannels, Market, Multicall {
     using Accounts for mapping(address => Account);
-    using Batches for Run;
+    using Batches for BatchLife;
 
     /// @inheritdoc IChannels
     ITaskMarket public immutable market;
 
-    Book private _book;
+    ChannelLedger private _ledger;
 
     /// @notice Parameters, seeds, operators and stake are those of the market for tasks.
     constructor(ITaskMarket market_, IDisputeGame game_) Market(market_.serviceManager(), game_, market_.parameters()) {
@@ -70,17 +70,17 @@ contract Channels is IChannels, Market, Multicall {
 
     /// @inheritdoc IChannels
     function offer(Offer calldata offer_) external nonReentrantView {
-        Pools.offer(_book, _env(), offer_);
+        Pools.offer(_ledger, _env(), offer_);
     }
 
     /// @inheritdoc IChannels
     function begin(Offer calldata offer_) external nonReentrantView {
-        Pools.begin(_book, _env(), offer_);
+        Pools.begin(_ledger, _env(), offer_);
     }
 
     /// @inheritdoc IChannels
     function commit(Offer calldata offer_, uint32 number, Sheet[] calldata sheets) external nonReentrantView {
-        Pools.commit(_book, _env(), offer_, number, sheets);
+        Pools.commit(_ledger, _env(), offer_, number, sheets);
     }
 
     // ---- Channels ----
@@ -91,19 +91,19 @@ contract Channels is IChannels, Market, Multicall {
         nonReentrant
     {
         Env memory env = _env();
-        _book.accounts.top(token, msg.sender, amount + env.p.gChunk);
-        Deposits.open(_book, env, offer_, deal, signature, amount);
+        _ledger.accounts.top(token, msg.sender, amount + env.p.gChunk);
+        Deposits.open(_ledger, env, offer_, deal, signature, amount);
     }
 
     /// @inheritdoc IChannels
     function fund(bytes32 channel, uint256 amount) external nonReentrant {
-        _book.accounts.top(token, msg.sender, amount);
-        Deposits.fund(_book, channel, amount);
+        _ledger.accounts.top(token, msg.sender, amount);
+        Deposits.fund(_ledger, channel, amount);
     }
 
     /// @inheritdoc IChannels
     function leave(Offer calldata offer_, Deal calldata deal) external nonReentrantView {
-        Deposits.leave(_book, _env(), offer_, deal);
+        Deposits.leave(_ledger, _env(), offer_, deal);
     }
 
     /// @inheritdoc IChannels
@@ -114,12 +114,12 @@ contract Channels is IChannels, Market, Multicall {
         bytes calldata payers,
         bytes calldata signers
     ) external nonReentrantView {
-        Deposits.conclude(_book, _env(), offer_, deal, voucher, payers, signers);
+        Deposits.conclude(_ledger, _env(), offer_, deal, voucher, payers, signers);
     }
 
     /// @inheritdoc IChannels
     function end(Offer calldata offer_, Deal calldata deal) external nonReentrantView {
-        Deposits.end(_book, _env(), offer_, deal);
+        Deposits.end(_ledger, _env(), offer_, deal);
     }
 
     // ---- Checks ----
@@ -131,12 +131,12 @@ contract Channels is IChannels, Market, Multicall {
     {
         uint256 cap = _checkSigner(operator);
         Answer memory a = Answer(operator, Stage.Hidden, commitment);
-        BatchChecks.answer(_book, _env(), offer_, number, a, index, cap);
+        BatchChecks.answer(_ledger, _env(), offer_, number, a, index, cap);
     }
 
     /// @inheritdoc IChannels
     function revealRoots(Offer calldata offer_, uint32 number, bytes32[] calldata roots) external nonReentrantView {
-        BatchChecks.revealRoots(_book, _env(), offer_, number, roots);
+        BatchChecks.revealRoots(_ledger, _env(), offer_, number, roots);
     }
 
     /// @inheritdoc IChannels
@@ -144,7 +144,7 @@ contract Channels is IChannels, Market, Multicall {
         external
         nonReentrantView
     {
-        BatchChecks.reveal(_book, _env(), offer_, number, roots, opening);
+        BatchChecks.reveal(_ledger, _env(), offer_, number, roots, opening);
     }
 
     /// @inheritdoc IChannels
@@ -152,7 +152,7 @@ contract Channels is IChannels, Market, Multicall {
         external
         nonReentrantView
     {
-        BatchChecks.justify(_book, _env(), offer_, number, roots, part);
+        BatchChecks.justify(_ledger, _env(), offer_, number, roots, part);
     }
 
     // ---- Disputes ----
@@ -165,10 +165,10 @@ contract Channels is IChannels, Market, Multicall {
     {
         uint256 cap = type(uint256).max;
         if (msg.sender != challenger) cap = _checkSigner(challenger);
-        else if (slot == 0) _book.accounts.top(token, challenger, Terms.bond(parameters(), offer_.maxPrice));
+        else if (slot == 0) _ledger.accounts.top(token, challenger, Terms.bond(parameters(), offer_.maxPrice));
         Challenge memory c = Challenge(challenger, slot, false, false);
         // INVARIANT 42: the batch as it is when the tokens are here.
-        return BatchDisputes.challenge(_book, _env(), offer_, number, place, c, cap);
+        return BatchDisputes.challenge(_ledger, _env(), offer_, number, place, c, cap);
     }
 
     /// @inheritdoc IDisputeMarket
@@ -177,7 +177,7 @@ contract Channels is IChannels, Market, Multicall {
         nonReentrantView
     {
         if (msg.sender != address(game)) revert NotTheGame(msg.sender);
-        BatchDisputes.end(_book, parameters(), task, gameId, executorLost, byClock);
+        BatchDisputes.end(_ledger, parameters(), task, gameId, executorLost, byClock);
     }
 
     /// @inheritdoc IChannels
@@ -185,7 +185,7 @@ contract Channels is IChannels, Market, Multicall {
         external
         nonReentrantView
     {
-        BatchDisputes.demand(_book, _env(), offer_, number, index, leaves);
+        BatchDisputes.demand(_ledger, _env(), offer_, number, index, leaves);
     }
 
     /// @inheritdoc IChannels
@@ -196,7 +196,7 @@ contract Channels is IChannels, Market, Multicall {
         Leaf[] calldata leaves,
         LeafProof[] calldata proofs
     ) external nonReentrantView {
-        BatchDisputes.show(_book, _env(), offer_, number, place, leaves, proofs);
+        BatchDisputes.show(_ledger, _env(), offer_, number, place, leaves, proofs);
     }
 
     /// @inheritdoc IChannels
@@ -204,12 +204,12 @@ contract Channels is IChannels, Market, Multicall {
         external
         nonReentrantView
     {
-        BatchDisputes.denounce(_book, _env(), offer_, number, index, leaves);
+        BatchDisputes.denounce(_ledger, _env(), offer_, number, index, leaves);
     }
 
     /// @inheritdoc IChannels
     function denounceShare(Offer calldata offer_, uint32 number, uint256 share) external nonReentrantView {
-        BatchChecks.denounceShare(_book, _env(), offer_, number, share);
+        BatchChecks.denounceShare(_ledger, _env(), offer_, number, share);
     }
 
     /// @inheritdoc IChannels
@@ -217,7 +217,7 @@ contract Channels is IChannels, Market, Multicall {
         external
         nonReentrantView
     {
-        Evidence.outside(_book, _env(), offer_, number, place, entries, count);
+        Evidence.outside(_ledger, _env(), offer_, number, place, entries, count);
     }
 
     /// @inheritdoc IChannels
@@ -229,7 +229,7 @@ contract Channels is IChannels, Market, Multicall {
         CallReceipt calldata other,
         bytes calldata otherSignature
     ) external nonReentrantView {
-        Evidence.contradict(_book, _env(), offer_, deal, receipt, signature, other, otherSignature);
+        Evidence.contradict(_ledger, _env(), offer_, deal, receipt, signature, other, otherSignature);
     }
 
     /// @inheritdoc IChannels
@@ -243,7 +243,7 @@ contract Channels is IChannels, Market, Multicall {
         bytes32 leaf,
         bytes32[] calldata path
     ) external nonReentrantView {
-        Evidence.contradictLeaf(_book, _env(), offer_, deal, receipt, signature, number, line, leaf, path);
+        Evidence.contradictLeaf(_ledger, _env(), offer_, deal, receipt, signature, number, line, leaf, path);
     }
 
     /// @inheritdoc IChannels
@@ -251,34 +251,34 @@ contract Channels is IChannels, Market, Multicall {
         external
         nonReentrantView
     {
-        Evidence.accuse(_book, _env(), offer_, deal, receipt, signature);
+        Evidence.accuse(_ledger, _env(), offer_, deal, receipt, signature);
     }
 
     // ---- Ends ----
 
     /// @inheritdoc IChannels
     function close(Offer calldata offer_, uint32 number) external nonReentrantView {
-        BatchEnds.close(_book, _env(), offer_, number);
+        BatchEnds.close(_ledger, _env(), offer_, number);
     }
 
     /// @inheritdoc IChannels
     function settle(Offer calldata offer_, uint32 number, uint256[] calldata indices) external nonReentrantView {
-        BatchEnds.settle(_book, _env(), offer_, number, indices);
+        BatchEnds.settle(_ledger, _env(), offer_, number, indices);
     }
 
     /// @inheritdoc IChannels
     function refund(Offer calldata offer_, uint32 number, LineProof[] calldata lines) external nonReentrantView {
-        BatchEnds.refund(_book, _env(), offer_, number, lines);
+        BatchEnds.refund(_ledger, _env(), offer_, number, lines);
     }
 
     /// @inheritdoc IChannels
     function refundBond(Offer calldata offer_, uint32 number, bytes32 task, uint256 gameId) external nonReentrantView {
-        BatchEnds.refundBond(_book, _env(), offer_, number, task, gameId);
+        BatchEnds.refundBond(_ledger, _env(), offer_, number, task, gameId);
     }
 
     /// @inheritdoc IChannels
     function slash(Offer calldata offer_, uint32 number) external nonReentrantView {
-        BatchEnds.slash(_book, _env(), offer_, number);
+        BatchEnds.slash(_ledger, _env(), offer_, number);
     }
 
     // ---- Views ----
@@ -315,9 +315,9 @@ contract Channels is IChannels, Market, Multicall {
 
     /// @inheritdoc IDisputeMarket
     function taskAt(bytes32 task) external view returns (Task memory t) {
-        Dispute memory d = _book.disputes[task];
+        Dispute memory d = _ledger.disputes[task];
         if (d.batch == 0) return t;
-        BatchState state = _book.batches[d.batch].state;
+        BatchState state = _ledger.batches[d.batch].state;
         t.state = state == BatchState.Committed
             ? State.Revealed
             : state == BatchState.Convicted ? State.Convicted : State.Final;
@@ -328,52 +328,52 @@ contract Channels is IChannels, Market, Multicall {
 
     /// @inheritdoc IDisputeMarket
     function outputsRootOf(bytes32 task) external view returns (bytes32) {
-        return _book.disputes[task].outputsRoot;
+        return _ledger.disputes[task].outputsRoot;
     }
 
     /// @inheritdoc IChannels
     function poolAt(bytes32 pool) external view returns (Pool memory) {
-        return _book.pools[pool];
+        return _ledger.pools[pool];
     }
 
     /// @inheritdoc IChannels
     function channelAt(bytes32 channel) external view returns (Channel memory) {
-        return _book.channels[channel];
+        return _ledger.channels[channel];
     }
 
     /// @inheritdoc IChannels
     function batchAt(bytes32 batch) external view returns (Batch memory) {
-        return _book.batches[batch];
+        return _ledger.batches[batch];
     }
 
     /// @inheritdoc IChannels
     function rootsAt(bytes32 batch) external view returns (Roots memory) {
-        return _book.roots[batch];
+        return _ledger.roots[batch];
     }
 
     /// @inheritdoc IChannels
     function paybackAt(bytes32 batch) external view returns (Payback memory) {
-        return _book.paybacks[batch];
+        return _ledger.paybacks[batch];
     }
 
     /// @inheritdoc IChannels
     function answerAt(bytes32 batch, uint256 index) external view returns (Answer memory) {
-        return _book.answers[batch][index];
+        return _ledger.answers[batch][index];
     }
 
     /// @inheritdoc IChannels
     function challengeAt(bytes32 task, uint256 gameId) external view returns (Challenge memory) {
-        return _book.challenges[task][gameId];
+        return _ledger.challenges[task][gameId];
     }
 
     /// @inheritdoc IChannels
     function shareDemandAt(bytes32 batch, uint256 share) external view returns (ShareDemand memory) {
-        return _book.shareDemands[batch][share];
+        return _ledger.shareDemands[batch][share];
     }
 
     /// @inheritdoc IChannels
     function judgmentAt(bytes32 batch) external view returns (Judgment memory) {
-        return _book.judgments[batch];
+        return _ledger.judgments[batch];
     }
 
     /// @inheritdoc IChannels
@@ -382,17 +382,17 @@ contract Channels is IChannels, Market, Multicall {
         view
         returns (uint256 commitBy, uint256 checkBy, uint256 revealBy, uint256 answersBy, uint256 disputeBy)
     {
-        Run memory r = Batches.load(_book, _env(), offer_, number);
-        if (r.b.begunAt != 0) commitBy = r.commitBy(offer_);
-        if (r.b.committedAt == 0) return (commitBy, 0, 0, 0, 0);
+        BatchLife memory l = Batches.load(_ledger, _env(), offer_, number);
+        if (l.b.begunAt != 0) commitBy = l.commitBy(offer_);
+        if (l.b.committedAt == 0) return (commitBy, 0, 0, 0, 0);
         uint32 exec = offer_.exec;
-        (checkBy, revealBy) = (r.checkBy(exec), r.revealBy(exec));
-        (answersBy, disputeBy) = (r.answersBy(exec), r.disputeBy(exec));
+        (checkBy, revealBy) = (l.checkBy(exec), l.revealBy(exec));
+        (answersBy, disputeBy) = (l.answersBy(exec), l.disputeBy(exec));
     }
 
     /// @inheritdoc IChannels
     function seedBlockOf(bytes32 batch) external view returns (uint256) {
-        Batch memory b = _book.batches[batch];
+        Batch memory b = _ledger.batches[batch];
         return b.committedAt == 0 ? 0 : Terms.seedBlock(parameters(), b.committedAt);
     }
 
@@ -403,6 +403,6 @@ contract Channels is IChannels, Market, Multicall {
     }
 
     function _accounts() internal view override returns (mapping(address => Account) storage) {
-        return _book.accounts;
+        return _ledger.accounts;
     }
 }

@@ -37,8 +37,6 @@ import {Views} from "./libraries/Views.sol";
 
 /// @title Market for tasks; see ITaskMarket
 /// @notice Who may send a message, and its lock; what the message does to the ledger is in libraries.
-/// @dev INVARIANT 42: tokens move in messages that are `nonReentrant`, and whoever they call can send none: all others
-/// that change anything are `nonReentrantView`, which suffices for them as they call nobody who is not trusted.
 contract TaskMarket is ITaskMarket, Market {
     using Accounts for mapping(address => Account);
     using Lives for Life;

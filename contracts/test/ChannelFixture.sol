@@ -264,9 +264,18 @@ abstract contract ChannelFixture is MarketFixture {
         }
     }
 
-    function _path(bytes32[] memory nodes, uint256 index) internal pure returns (bytes32[] memory path) {
+    function _path(bytes32[] memory nodes, uint256 index) internal pure returns (bytes32[] memory) {
+        return _path(nodes, index, 0);
+    }
+
+    /// @dev Among nodes that stand `bottom` levels above the leaves.
+    function _path(bytes32[] memory nodes, uint256 index, uint256 bottom)
+        internal
+        pure
+        returns (bytes32[] memory path)
+    {
         path = new bytes32[](Merkle.depth(nodes.length));
-        bytes32 zero;
+        bytes32 zero = Merkle.padding(bottom);
         for (uint256 level; level < path.length; ++level) {
             path[level] = index ^ 1 < nodes.length ? nodes[index ^ 1] : zero;
             bytes32[] memory above = new bytes32[]((nodes.length + 1) / 2);
@@ -400,7 +409,7 @@ abstract contract ChannelFixture is MarketFixture {
             part.at[i] = position;
             part.calls[i] = this.proofOf(lines[batch][position], index);
         }
-        part.path = _path(_partRoots(batch, numbers), number);
+        part.path = _path(_partRoots(batch, numbers), number, Shares.PART_LEVELS);
     }
 
     function _partRoots(bytes32 batch, uint256[] memory numbers) internal view returns (bytes32[] memory roots) {

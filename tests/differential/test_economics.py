@@ -1,7 +1,5 @@
 """The terms of a task, as bytecode on a chain, against `eigentensor.economics`: every formula."""
 
-import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 from typing import Any
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 
 from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
-from eigentensor_local.anvil import start_anvil
-from eigentensor_local.foundry import CONTRACTS, forge
-from support.web3 import web3_of
+from support.formulas import Evaluate, evaluating
 
 
 @dataclass(frozen=True)
@@ -38,13 +34,9 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def terms() -> Iterator[Any]:
-    subprocess.run([forge(), "build", "test/TermsBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
-    built = json.loads((CONTRACTS / "out" / "TermsBatch.sol" / "TermsBatch.json").read_text())
-    with start_anvil() as anvil:
-        address = web3_of(anvil).to_checksum_address("0x" + "7e" * 20)
-        anvil.rpc("anvil_setCode", address, built["deployedBytecode"]["object"])
-        yield web3_of(anvil).eth.contract(address, abi=built["abi"]).functions
+def evaluate() -> Iterator[Evaluate]:
+    with evaluating("TermsBatch") as evaluate:
+        yield evaluate
 
 
 def amounts(p: Parameters, c: Case) -> list[int]:
@@ -102,5 +94,5 @@ cases = st.tuples(amount, amount).flatmap(
 
 
 @given(parameters, cases)
-def test_every_formula_gives_what_the_contracts_give(terms: Any, p: Parameters, case: Case) -> None:
-    assert terms.evaluate(astuple(p), astuple(case)).call() == amounts(p, case)
+def test_every_formula_gives_what_the_contracts_give(evaluate: Evaluate, p: Parameters, case: Case) -> None:
+    assert evaluate(astuple(p), astuple(case)) == amounts(p, case)

@@ -1,7 +1,5 @@
 """The referee's scalar operations, as bytecode on a chain, against `eigentensor.numerics`: all operations and types."""
 
-import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import Op
 from eigentensor_local.anvil import Anvil, start_anvil
-from eigentensor_local.foundry import CONTRACTS, forge
+from support.formulas import built
 from support.programs.scalar_cells import (
     ALL,
     EVERY_HALF,
@@ -58,14 +56,13 @@ def anvil() -> Iterator[Anvil]:
 
 
 @pytest.fixture(scope="module")
-def built() -> Any:
-    subprocess.run([forge(), "build", "test/ScalarBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
-    return json.loads((CONTRACTS / "out" / "ScalarBatch.sol" / "ScalarBatch.json").read_text())
+def contract() -> Any:
+    return built("ScalarBatch")
 
 
 @pytest.fixture(scope="module")
-def referee(anvil: Anvil, built: Any) -> Referee:
-    return Referee(anvil, built["abi"], built["deployedBytecode"]["object"])
+def referee(anvil: Anvil, contract: Any) -> Referee:
+    return Referee(anvil, contract["abi"], contract["deployedBytecode"]["object"])
 
 
 def assert_same(referee: Referee, cell: Cell, operands: Words) -> None:
@@ -97,12 +94,12 @@ def test_every_half_pattern_gives_the_bits_of_numerics(referee: Referee, cell: C
     ],
     ids=["another NaN", "a larger infinity", "a sign that covers a bit"],
 )
-def test_a_flipped_bit_of_the_code_is_seen(anvil: Anvil, built: Any, op: Op, right: str, wrong: str) -> None:
-    code = built["deployedBytecode"]["object"]
+def test_a_flipped_bit_of_the_code_is_seen(anvil: Anvil, contract: Any, op: Op, right: str, wrong: str) -> None:
+    code = contract["deployedBytecode"]["object"]
     assert right in code
     cell = (op, DType.FLOAT32, DType.FLOAT32)
     with pytest.raises(AssertionError, match="wrong"):
-        assert_same(Referee(anvil, built["abi"], code.replace(right, wrong)), cell, on_edges(cell, 400))
+        assert_same(Referee(anvil, contract["abi"], code.replace(right, wrong)), cell, on_edges(cell, 400))
 
 
 @pytest.mark.slow

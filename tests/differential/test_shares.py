@@ -1,8 +1,6 @@
 """The shares of a batch, as bytecode on a chain, against `eigentensor.economics.shares`; and its draw."""
 
-import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 from hashlib import sha256
 from itertools import product
@@ -13,12 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigentensor.chain.contracts import function_of
 from eigentensor.economics import WAD, Parameters, shares
-from eigentensor_local.anvil import start_anvil
-from eigentensor_local.foundry import CONTRACTS, forge
-
-Evaluate = Callable[[Any, Any, Any], list[int]]
+from support.formulas import Evaluate, evaluating
 
 
 @dataclass(frozen=True)
@@ -58,18 +52,8 @@ class Case:
 
 @pytest.fixture(scope="module")
 def evaluate() -> Iterator[Evaluate]:
-    subprocess.run([forge(), "build", "test/SharesBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
-    built = json.loads((CONTRACTS / "out" / "SharesBatch.sol" / "SharesBatch.json").read_text())
-    function = function_of(built["abi"], "evaluate")
-    with start_anvil() as anvil:
-        address = "0x" + "7e" * 20
-        anvil.rpc("anvil_setCode", address, built["deployedBytecode"]["object"])
-
-        def ask(*arguments: Any) -> list[int]:
-            answer = anvil.rpc("eth_call", {"to": address, "data": "0x" + function.data(arguments).hex()}, "latest")
-            return list(function.values(bytes.fromhex(answer[2:])))
-
-        yield ask
+    with evaluating("SharesBatch") as evaluate:
+        yield evaluate
 
 
 def amounts(p: Parameters, o: Offer, c: Case) -> list[int]:

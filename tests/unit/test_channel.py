@@ -1,4 +1,4 @@
-"""Offers, deals, vouchers, receipts, lines: what is said of channels and what shows a call, without a chain."""
+"""Offers, deals, vouchers, receipts, lines: what is signed about channels and what shows a call, without a chain."""
 
 import json
 from dataclasses import fields, replace
@@ -41,7 +41,7 @@ from eigentensor.channel import (
     share_root,
     task_of,
 )
-from eigentensor.channel.deals import Said
+from eigentensor.channel.deals import Struct
 from eigentensor.errors import TaskError
 from eigentensor.task import NONE, Domain, typed
 from support.vectors import channels as vectors
@@ -67,42 +67,42 @@ def test_the_vectors_are_fresh() -> None:
     assert Path(vectors.VECTORS).read_text() == vectors.written()
 
 
-SAID: list[Said] = [offer(), deal(), voucher(), receipt()]
+SIGNED: list[Struct] = [offer(), deal(), voucher(), receipt()]
 
 
-@pytest.mark.parametrize("said", SAID, ids=lambda said: type(said).__name__)
-def test_wallets_that_show_typed_data_sign_the_same_hash(said: Any) -> None:
+@pytest.mark.parametrize("struct", SIGNED, ids=lambda struct: type(struct).__name__)
+def test_wallets_that_show_typed_data_sign_the_same_hash(struct: Any) -> None:
     members = [
-        {"name": vectors.camel({n: 0}).popitem()[0], "type": kind} for n, kind in typed.kinds(type(said)).items()
+        {"name": vectors.camel({n: 0}).popitem()[0], "type": kind} for n, kind in typed.kinds(type(struct)).items()
     ]
     names = ("name", "version", "chainId", "verifyingContract")
     types = ("string", "string", "uint256", "address")
     message = {
         "types": {
             "EIP712Domain": [{"name": name, "type": kind} for name, kind in zip(names, types, strict=True)],
-            type(said).__name__: members,
+            type(struct).__name__: members,
         },
-        "primaryType": type(said).__name__,
+        "primaryType": type(struct).__name__,
         "domain": dict(zip(names, ("EigenTensor", "1", DOMAIN.chain_id, DOMAIN.market), strict=True)),
-        "message": {m["name"]: getattr(said, f.name) for m, f in zip(members, fields(said), strict=True)},
+        "message": {m["name"]: getattr(struct, f.name) for m, f in zip(members, fields(struct), strict=True)},
     }
     signed = Account.sign_message(encode_typed_data(full_message=message), anvil_account(PAYER).key)
     hashes: dict[type, Any] = {Offer: pool_of, Deal: channel_of}
-    digest = hashes.get(type(said), hash_of)(DOMAIN, said)
+    digest = hashes.get(type(struct), hash_of)(DOMAIN, struct)
     assert bytes(signed.message_hash) == digest
     assert bytes(signed.signature) == key(PAYER).sign(digest)
 
 
-@pytest.mark.parametrize("said", SAID, ids=lambda said: type(said).__name__)
-def test_every_field_changes_the_hash(said: Any) -> None:
-    seen = {typed.struct_hash(said)}
-    for name, kind in typed.kinds(type(said)).items():
-        value = getattr(said, name)
+@pytest.mark.parametrize("struct", SIGNED, ids=lambda struct: type(struct).__name__)
+def test_every_field_changes_the_hash(struct: Any) -> None:
+    seen = {typed.struct_hash(struct)}
+    for name, kind in typed.kinds(type(struct)).items():
+        value = getattr(struct, name)
         other: Any = anvil_account(9).address if kind == "address" else bytes(32) if kind == "bytes32" else value ^ 1
-        seen.add(typed.struct_hash(replace(said, **{name: other})))
-    assert len(seen) == 1 + len(fields(said))
-    digests = {domain.hash_of(typed.struct_hash(said)) for domain in (DOMAIN, Domain(1, DOMAIN.market))}
-    assert len(digests | {Domain(DOMAIN.chain_id, anvil_account(0).address).hash_of(typed.struct_hash(said))}) == 3
+        seen.add(typed.struct_hash(replace(struct, **{name: other})))
+    assert len(seen) == 1 + len(fields(struct))
+    digests = {domain.hash_of(typed.struct_hash(struct)) for domain in (DOMAIN, Domain(1, DOMAIN.market))}
+    assert len(digests | {Domain(DOMAIN.chain_id, anvil_account(0).address).hash_of(typed.struct_hash(struct))}) == 3
 
 
 def line(count: int = 9, first: int = 4) -> Line:
@@ -127,36 +127,36 @@ def sheet() -> Sheet:
     frontier = merkle.Frontier()
     for leaf in acked:
         frontier.append(leaf)
-    said = Voucher(CHANNEL, 12, 10**16, 9, frontier.root())
+    struct = Voucher(CHANNEL, 12, 10**16, 9, frontier.root())
     tail = [Tail.of(receipt(index)) for index in range(9, 12)]
-    return Sheet.of(deal(), said, key(PAYER).sign(hash_of(DOMAIN, said)), frontier, tail)
+    return Sheet.of(deal(), struct, key(PAYER).sign(hash_of(DOMAIN, struct)), frontier, tail)
 
 
 WRONG: list[Any] = [None, -1, "x", [], {}, [[]], 1.5, "0x123", 1 << 300, True, ["0x12"]]
 NOTHING: list[Any] = [None, [], "text", 3]
-SHOWN: list[Said] = [
+SHOWN: list[Struct] = [
     line(), place(), place().line, place().call, sheet(), Tail.of(receipt()),
     open_program({named(1): 3, named(2): 4}, named(2)), open_part(0, 0, [(place().line, place().call)]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("said", [*SAID, *SHOWN], ids=lambda said: type(said).__name__)
-def test_what_is_said_survives_json_and_anything_else_is_refused(said: Said) -> None:
-    values = said.to_json()
-    assert type(said).from_json(json.loads(json.dumps(values))) == said
+@pytest.mark.parametrize("struct", [*SIGNED, *SHOWN], ids=lambda struct: type(struct).__name__)
+def test_a_struct_survives_json_and_anything_else_is_refused(struct: Struct) -> None:
+    values = struct.to_json()
+    assert type(struct).from_json(json.loads(json.dumps(values))) == struct
     for name in values:
         for wrong in WRONG:
             if wrong == values[name] or (wrong == [] and isinstance(values[name], list)):
                 continue
             with pytest.raises(TaskError, match="is malformed"):
-                type(said).from_json({**values, name: wrong})
+                type(struct).from_json({**values, name: wrong})
         with pytest.raises(TaskError, match=f"missing or unknown: {name}"):
-            type(said).from_json({key: value for key, value in values.items() if key != name})
+            type(struct).from_json({key: value for key, value in values.items() if key != name})
     with pytest.raises(TaskError, match="unknown: more"):
-        type(said).from_json({**values, "more": 1})
+        type(struct).from_json({**values, "more": 1})
     for nothing in NOTHING:
         with pytest.raises(TaskError, match="is malformed"):
-            type(said).from_json(nothing)
+            type(struct).from_json(nothing)
 
 
 UNFIT: list[dict[str, Any]] = [

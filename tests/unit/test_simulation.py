@@ -187,3 +187,5 @@ def test_gas_is_what_the_snapshots_say() -> None:
     assert executor + game["showLeaf, a reduction"] == GAS_DEFEND
     both = game["all"] - game["open"] + gas("conviction")["challenge"]
     assert both - GAS_DEFEND == GAS_CHALLENGE
+    stated = (CONTRACTS.parent / "operator/README.md").read_text()
+    assert all(f"{figure:,}" in stated for figure in (GAS_ACCEPT + GAS_COMMIT, GAS_ANSWER, GAS_DEFEND))

@@ -18,7 +18,7 @@ import {IChannels} from "../interfaces/IChannels.sol";
 import {Account, IMarket} from "../interfaces/IMarket.sol";
 import {Answer, Challenge, Parameters, Stage} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
-import {Batches, Book, Env, Run} from "./Batches.sol";
+import {Batches, ChannelLedger, Env, BatchLife} from "./Batches.sol";
 import {Bits} from "./Bits.sol";
 import {Limits} from "./Limits.sol";
 import {Lines} from "./Lines.sol";
@@ -29,7 +29,7 @@ import {Terms} from "./Terms.sol";
 /// @title How a batch ends, and who gets what of it
 library BatchEnds {
     using Accounts for mapping(address => Account);
-    using Batches for Run;
+    using Batches for BatchLife;
     using Bits for uint64;
     using SafeCast for uint256;
 
@@ -42,7 +42,7 @@ library BatchEnds {
 
     /// @notice Makes the batch Convicted: the winner gets W, all that the lines cost is for the clients.
     function convict(
-        Book storage book,
+        ChannelLedger storage ledger,
         Parameters memory p,
         bytes32 id,
         Liability memory t,
@@ -50,217 +50,227 @@ library BatchEnds {
         address winner,
         bool crowded
     ) internal {
-        Batch storage b = book.batches[id];
+        Batch storage b = ledger.batches[id];
         uint256 held = Shares.collateral(p, t.maxPrice, t.verifiers);
         uint256 reward = Terms.reward(p, t.maxPrice);
         // INVARIANT 2: every way into a terminal state starts from another state, and no way leads out.
         b.state = BatchState.Convicted;
         // INVARIANT 55: the clients of all lines have back what they paid, or a liar keeps what the others paid.
-        if (b.amount != 0) book.paybacks[id] = Payback(b.amount, b.amount);
-        book.judgments[id] = Judgment(winner, breach, false, crowded);
-        book.accounts.release(t.operator, held, 0);
-        book.accounts.credit(winner, reward);
-        book.accounts.credit(Lives.BURN, held - reward + uint256(b.won) * Terms.bondShare(p, t.maxPrice));
+        if (b.amount != 0) ledger.paybacks[id] = Payback(b.amount, b.amount);
+        ledger.judgments[id] = Judgment(winner, breach, false, crowded);
+        ledger.accounts.release(t.operator, held, 0);
+        ledger.accounts.credit(winner, reward);
+        ledger.accounts.credit(Lives.BURN, held - reward + uint256(b.won) * Terms.bondShare(p, t.maxPrice));
         emit IChannels.Convicted(id, breach, winner);
     }
 
     /// @notice `convict` by a message that has the offer. A batch that was not committed yet takes its pool with it.
-    function convict(Book storage book, Run memory r, Offer calldata o, Breach breach, address winner) internal {
-        if (r.b.state == BatchState.Begun) book.pools[r.pool].over = true;
-        convict(book, r.p, r.id, Liability(o.operator, o.maxPrice, o.verifiers), breach, winner, false);
+    function convict(ChannelLedger storage ledger, BatchLife memory l, Offer calldata o, Breach breach, address winner)
+        internal
+    {
+        if (l.b.state == BatchState.Begun) ledger.pools[l.pool].over = true;
+        convict(ledger, l.p, l.id, Liability(o.operator, o.maxPrice, o.verifiers), breach, winner, false);
     }
 
     /// @notice See `IChannels.close`.
-    function close(Book storage book, Env memory env, Offer calldata o, uint32 number) external {
-        Run memory r = Batches.load(book, env, o, number);
-        if (r.b.state == BatchState.Begun) {
-            Lives.checkAfter(r.commitBy(o) + r.p.challenge);
-            return _finish(book, env, r, o, BatchState.Lapsed, 0, 0);
+    function close(ChannelLedger storage ledger, Env memory env, Offer calldata o, uint32 number) external {
+        BatchLife memory l = Batches.load(ledger, env, o, number);
+        if (l.b.state == BatchState.Begun) {
+            Lives.checkAfter(l.commitBy(o) + l.p.challenge);
+            return _finish(ledger, env, l, o, BatchState.Lapsed, 0, 0);
         }
-        r.checkState(BatchState.Committed);
+        l.checkState(BatchState.Committed);
         // INVARIANT 3: nobody is paid while a game or a demand can still end in a conviction.
-        if (r.b.games != 0) revert IMarket.GamesOpen(r.id, r.b.games);
-        if (r.b.demands != 0) revert IChannels.DemandsOpen(r.id, r.b.demands);
-        if (r.b.leaves == 0) {
-            Lives.checkAfter(uint256(r.b.committedAt) + r.p.challenge);
-            return _finish(book, env, r, o, BatchState.Final, 0, 0);
+        if (l.b.games != 0) revert IMarket.GamesOpen(l.id, l.b.games);
+        if (l.b.demands != 0) revert IChannels.DemandsOpen(l.id, l.b.demands);
+        if (l.b.leaves == 0) {
+            Lives.checkAfter(uint256(l.b.committedAt) + l.p.challenge);
+            return _finish(ledger, env, l, o, BatchState.Final, 0, 0);
         }
         // Whoever answered knew the seed.
-        if (r.b.answered == 0 && r.mixOf(env) == 0) {
-            Lives.checkAfter(r.seedBlock() + r.p.record);
-            return _finish(book, env, r, o, BatchState.Failed, 0, r.b.amount);
+        if (l.b.answered == 0 && l.mixOf(env) == 0) {
+            Lives.checkAfter(l.seedBlock() + l.p.record);
+            return _finish(ledger, env, l, o, BatchState.Failed, 0, l.b.amount);
         }
-        Lives.checkAfter(r.disputeBy(o.exec));
-        (uint256 fees, uint256 burned, uint256 returned) = _fees(r, o);
-        if (burned != 0) book.accounts.credit(Lives.BURN, burned);
-        _finish(book, env, r, o, BatchState.Final, fees + burned, returned);
+        Lives.checkAfter(l.disputeBy(o.exec));
+        (uint256 fees, uint256 burned, uint256 returned) = _fees(l, o);
+        if (burned != 0) ledger.accounts.credit(Lives.BURN, burned);
+        _finish(ledger, env, l, o, BatchState.Final, fees + burned, returned);
     }
 
     /// @notice See `IChannels.settle`.
-    function settle(Book storage book, Env memory env, Offer calldata o, uint32 number, uint256[] calldata indices)
-        external
-    {
-        Run memory r = Batches.load(book, env, o, number);
-        if (r.b.state != BatchState.Convicted) r.checkState(BatchState.Final);
+    function settle(
+        ChannelLedger storage ledger,
+        Env memory env,
+        Offer calldata o,
+        uint32 number,
+        uint256[] calldata indices
+    ) external {
+        BatchLife memory l = Batches.load(ledger, env, o, number);
+        if (l.b.state != BatchState.Convicted) l.checkState(BatchState.Final);
         for (uint256 i; i < indices.length; ++i) {
-            _settle(book, r, o, indices[i]);
+            _settle(ledger, l, o, indices[i]);
         }
     }
 
     /// @notice See `IChannels.refund`.
-    function refund(Book storage book, Env memory env, Offer calldata o, uint32 number, LineProof[] calldata lines)
-        external
-    {
-        Run memory r = Batches.load(book, env, o, number);
-        if (r.b.state < BatchState.Final) r.checkState(BatchState.Convicted);
-        Payback memory payback = book.paybacks[r.id];
+    function refund(
+        ChannelLedger storage ledger,
+        Env memory env,
+        Offer calldata o,
+        uint32 number,
+        LineProof[] calldata lines
+    ) external {
+        BatchLife memory l = Batches.load(ledger, env, o, number);
+        if (l.b.state < BatchState.Final) l.checkState(BatchState.Convicted);
+        Payback memory payback = ledger.paybacks[l.id];
         for (uint256 i; i < lines.length; ++i) {
-            _refund(book, r, o, payback, lines[i]);
+            _refund(ledger, l, o, payback, lines[i]);
         }
-        uint256 refunded = r.b.refunded + lines.length;
-        book.batches[r.id].refunded = refunded.toUint16();
-        if (refunded == r.b.lines && payback.left != 0) {
+        uint256 refunded = l.b.refunded + lines.length;
+        ledger.batches[l.id].refunded = refunded.toUint16();
+        if (refunded == l.b.lines && payback.left != 0) {
             // INVARIANT 5: what the divisions left over goes out as well.
-            book.accounts.credit(Lives.BURN, payback.left);
+            ledger.accounts.credit(Lives.BURN, payback.left);
             payback.left = 0;
         }
-        book.paybacks[r.id] = payback;
+        ledger.paybacks[l.id] = payback;
     }
 
     /// @notice See `IChannels.refundBond`.
     function refundBond(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         uint32 number,
         bytes32 task,
         uint256 gameId
     ) external {
-        Run memory r = Batches.load(book, env, o, number);
-        r.checkState(BatchState.Convicted);
-        Challenge memory c = book.challenges[task][gameId];
-        bool idle = book.disputes[task].batch == r.id && c.challenger != address(0) && !c.ended && c.slot == 0;
+        BatchLife memory l = Batches.load(ledger, env, o, number);
+        l.checkState(BatchState.Convicted);
+        Challenge memory c = ledger.challenges[task][gameId];
+        bool idle = ledger.disputes[task].batch == l.id && c.challenger != address(0) && !c.ended && c.slot == 0;
         if (!idle) revert IMarket.UnknownChallenge(task, gameId);
-        book.challenges[task][gameId].ended = true;
-        uint256 bond = Terms.bond(r.p, o.maxPrice);
+        ledger.challenges[task][gameId].ended = true;
+        uint256 bond = Terms.bond(l.p, o.maxPrice);
         // INVARIANT 43: who helps to open more games than can be answered pays for it, where nothing was proven.
-        uint256 burned = c.crowded && book.judgments[r.id].crowded ? bond / 2 : 0;
-        book.accounts.release(c.challenger, bond, bond - burned);
-        if (burned != 0) book.accounts.credit(Lives.BURN, burned);
-        emit IChannels.BondReturned(r.id, gameId, c.challenger, bond - burned);
+        uint256 burned = c.crowded && ledger.judgments[l.id].crowded ? bond / 2 : 0;
+        ledger.accounts.release(c.challenger, bond, bond - burned);
+        if (burned != 0) ledger.accounts.credit(Lives.BURN, burned);
+        emit IChannels.BondReturned(l.id, gameId, c.challenger, bond - burned);
     }
 
     /// @notice See `IChannels.slash`.
-    function slash(Book storage book, Env memory env, Offer calldata o, uint32 number) external {
-        Run memory r = Batches.load(book, env, o, number);
-        r.checkState(BatchState.Convicted);
-        Judgment storage j = book.judgments[r.id];
+    function slash(ChannelLedger storage ledger, Env memory env, Offer calldata o, uint32 number) external {
+        BatchLife memory l = Batches.load(ledger, env, o, number);
+        l.checkState(BatchState.Convicted);
+        Judgment storage j = ledger.judgments[l.id];
         // INVARIANT 13: a conviction slashes its operator, once.
-        if (j.slashed) revert IMarket.AlreadySlashed(r.id);
+        if (j.slashed) revert IMarket.AlreadySlashed(l.id);
         j.slashed = true;
-        if (block.number > r.lockEnd(o)) return;
+        if (block.number > l.lockEnd(o)) return;
         // INVARIANT 15: what stops the core undoes this call, and nothing else waits for it.
-        (uint256 slashId, uint256 shares) = env.serviceManager.slash(r.id, o.operator, _beneficiaries(book, r, j));
-        emit IChannels.Slashed(r.id, slashId, shares, msg.sender);
+        (uint256 slashId, uint256 shares) = env.serviceManager.slash(l.id, o.operator, _beneficiaries(ledger, l, j));
+        emit IChannels.Slashed(l.id, slashId, shares, msg.sender);
     }
 
     /// @dev Ends a batch without a conviction: of its amount, `kept` goes to verifiers and `returned` to clients; the
     /// operator has the rest, its collateral, and the bonds that it won.
     function _finish(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
-        Run memory r,
+        BatchLife memory l,
         Offer calldata o,
         BatchState state,
         uint256 kept,
         uint256 returned
     ) private {
-        uint256 held = Shares.collateral(r.p, o.maxPrice, o.verifiers);
-        uint256 won = uint256(r.b.won) * Terms.bondShare(r.p, o.maxPrice);
-        book.batches[r.id].state = state;
-        if (returned != 0) book.paybacks[r.id] = Payback(returned.toUint96(), returned.toUint96());
+        uint256 held = Shares.collateral(l.p, o.maxPrice, o.verifiers);
+        uint256 won = uint256(l.b.won) * Terms.bondShare(l.p, o.maxPrice);
+        ledger.batches[l.id].state = state;
+        if (returned != 0) ledger.paybacks[l.id] = Payback(returned.toUint96(), returned.toUint96());
         // INVARIANT 5: amount and collateral go out to the wei.
-        uint256 paid = held + r.b.amount + won - kept - returned;
-        book.accounts.release(o.operator, held, paid);
-        emit IChannels.Closed(r.id, state, paid, returned);
-        env.serviceManager.unlock(r.id, o.operator);
+        uint256 paid = held + l.b.amount + won - kept - returned;
+        ledger.accounts.release(o.operator, held, paid);
+        emit IChannels.Closed(l.id, state, paid, returned);
+        env.serviceManager.unlock(l.id, o.operator);
     }
 
     /// @dev Of a Final batch: what its verifiers are paid; of the shares that nobody checked, what is burned (the operator's
     /// part, so that it gains nothing by it) and what goes back to clients (what they paid for it).
-    function _fees(Run memory r, Offer calldata o)
+    function _fees(BatchLife memory l, Offer calldata o)
         private
         pure
         returns (uint256 fees, uint256 burned, uint256 returned)
     {
-        uint256 fee = r.fee(o);
-        uint256 count = r.shares(o);
+        uint256 fee = l.fee(o);
+        uint256 count = l.shares(o);
         for (uint256 g; g < count; ++g) {
-            if (r.agreed(g) != 0) fees += fee;
-            else (burned, returned) = (burned + r.p.gChk, returned + fee - r.p.gChk);
+            if (l.agreed(g) != 0) fees += fee;
+            else (burned, returned) = (burned + l.p.gChk, returned + fee - l.p.gChk);
         }
     }
 
-    function _settle(Book storage book, Run memory r, Offer calldata o, uint256 index) private {
-        Answer storage a = book.answers[r.id][index];
+    function _settle(ChannelLedger storage ledger, BatchLife memory l, Offer calldata o, uint256 index) private {
+        Answer storage a = ledger.answers[l.id][index];
         (address verifier, Stage stage) = (a.operator, a.stage);
         bool held = stage == Stage.Hidden || stage == Stage.Agreed || stage == Stage.Differed;
-        if (!held) revert IMarket.NothingToSettle(r.id, index + 1);
+        if (!held) revert IMarket.NothingToSettle(l.id, index + 1);
         a.stage = Stage.Paid;
-        uint256 bond = Terms.bond(r.p, o.maxPrice);
+        uint256 bond = Terms.bond(l.p, o.maxPrice);
         uint256 payout = bond;
-        if (r.b.state == BatchState.Final) {
+        if (l.b.state == BatchState.Final) {
             if (stage == Stage.Agreed) {
-                bool lowest = r.agreed(index / Limits.DRAWS) == index % Limits.DRAWS + 1;
-                if (lowest) payout += r.fee(o);
+                bool lowest = l.agreed(index / Limits.DRAWS) == index % Limits.DRAWS + 1;
+                if (lowest) payout += l.fee(o);
             } else {
                 payout = 0;
                 // A verifier that differed and proved nothing cost the operator the proof of its share.
-                uint256 won = stage == Stage.Differed ? Terms.bondShare(r.p, o.maxPrice) : 0;
-                if (won != 0) book.accounts.credit(o.operator, won);
-                book.accounts.credit(Lives.BURN, bond - won);
+                uint256 won = stage == Stage.Differed ? Terms.bondShare(l.p, o.maxPrice) : 0;
+                if (won != 0) ledger.accounts.credit(o.operator, won);
+                ledger.accounts.credit(Lives.BURN, bond - won);
             }
         }
-        book.accounts.release(verifier, bond, payout);
-        emit IChannels.Settled(r.id, index + 1, verifier, payout);
+        ledger.accounts.release(verifier, bond, payout);
+        emit IChannels.Settled(l.id, index + 1, verifier, payout);
     }
 
     function _refund(
-        Book storage book,
-        Run memory r,
+        ChannelLedger storage ledger,
+        BatchLife memory l,
         Offer calldata o,
         Payback memory payback,
         LineProof calldata proof
     ) private {
-        Lines.check(book, r, proof);
+        Lines.check(ledger, l, proof);
         (uint256 word, uint256 bit) = (proof.position / 256, 2 ** (proof.position % 256));
-        uint256 bits = book.refunds[r.id][word];
+        uint256 bits = ledger.refunds[l.id][word];
         // INVARIANT 2: a line is paid back once.
-        if (bits & bit != 0) revert IChannels.AlreadyRefunded(r.id, proof.position);
-        book.refunds[r.id][word] = bits | bit;
+        if (bits & bit != 0) revert IChannels.AlreadyRefunded(l.id, proof.position);
+        ledger.refunds[l.id][word] = bits | bit;
         Line calldata line = proof.line;
         uint256 amount =
-            payback.returned == r.b.amount ? line.amount : uint256(line.amount) * payback.returned / r.b.amount;
+            payback.returned == l.b.amount ? line.amount : uint256(line.amount) * payback.returned / l.b.amount;
         // SAFETY: the parts of `returned` are at most `returned`.
         // forge-lint: disable-next-line(unsafe-typecast)
         payback.left -= uint96(amount);
-        Channel storage c = book.channels[line.channel];
+        Channel storage c = ledger.channels[line.channel];
         // Whoever concluded a channel said that all its calls are worth what they cost.
         address receiver = c.state == ChannelState.Concluded ? o.operator : c.client;
-        book.accounts.credit(receiver, amount);
-        emit IChannels.Refunded(r.id, line.channel, receiver, amount);
+        ledger.accounts.credit(receiver, amount);
+        emit IChannels.Refunded(l.id, line.channel, receiver, amount);
     }
 
     /// @dev Who shares half of the slash: who differed, else the winner unless its game was crowded, else nobody.
-    function _beneficiaries(Book storage book, Run memory r, Judgment memory j)
+    function _beneficiaries(ChannelLedger storage ledger, BatchLife memory l, Judgment memory j)
         private
         view
         returns (address[] memory list)
     {
         uint256 n;
-        list = new address[](r.b.answered.count());
-        for (uint64 rest = r.b.answered; rest != 0; rest &= rest - 1) {
-            Answer memory a = book.answers[r.id][rest.lowest()];
+        list = new address[](l.b.answered.count());
+        for (uint64 rest = l.b.answered; rest != 0; rest &= rest - 1) {
+            Answer memory a = ledger.answers[l.id][rest.lowest()];
             // One that differed and lost its game differed all the same: another one was right.
             if (a.stage == Stage.Differed || a.stage == Stage.Lost) list[n++] = a.operator;
         }

@@ -29,7 +29,7 @@ struct CallDemand {
 }
 
 /// @dev All that channels store.
-struct Book {
+struct ChannelLedger {
     mapping(address owner => Account) accounts;
     mapping(bytes32 pool => Pool) pools;
     mapping(bytes32 channel => Channel) channels;
@@ -56,7 +56,7 @@ struct Env {
 }
 
 /// @dev A batch as a message finds it.
-struct Run {
+struct BatchLife {
     Parameters p;
     bytes32 pool;
     bytes32 id;
@@ -65,15 +65,15 @@ struct Run {
 
 /// @title Where a batch stands, and until when
 library Batches {
-    function load(Book storage book, Env memory env, Offer calldata offer, uint32 number)
+    function load(ChannelLedger storage ledger, Env memory env, Offer calldata offer, uint32 number)
         internal
         view
-        returns (Run memory r)
+        returns (BatchLife memory l)
     {
-        r.p = env.p;
-        r.pool = Signed.poolOf(env.domain, offer);
-        r.id = idOf(r.pool, number);
-        r.b = book.batches[r.id];
+        l.p = env.p;
+        l.pool = Signed.poolOf(env.domain, offer);
+        l.id = idOf(l.pool, number);
+        l.b = ledger.batches[l.id];
     }
 
     function idOf(bytes32 pool, uint32 number) internal pure returns (bytes32) {
@@ -82,83 +82,83 @@ library Batches {
 
     /// @notice The oldest batch of a pool that can still be committed: batches whose time for it is over do not hold up those
     /// after them.
-    function next(Book storage book, bytes32 pool, uint256 epoch) internal view returns (uint32 number) {
-        Pool memory stored = book.pools[pool];
+    function next(ChannelLedger storage ledger, bytes32 pool, uint256 epoch) internal view returns (uint32 number) {
+        Pool memory stored = ledger.pools[pool];
         for (number = stored.next; number <= stored.begun; ++number) {
-            if (block.number <= uint256(book.batches[idOf(pool, number)].begunAt) + epoch) break;
+            if (block.number <= uint256(ledger.batches[idOf(pool, number)].begunAt) + epoch) break;
         }
     }
 
     // ---- Times ----
 
-    function commitBy(Run memory r, Offer calldata offer) internal pure returns (uint256) {
-        return uint256(r.b.begunAt) + offer.epoch;
+    function commitBy(BatchLife memory l, Offer calldata offer) internal pure returns (uint256) {
+        return uint256(l.b.begunAt) + offer.epoch;
     }
 
-    function seedBlock(Run memory r) internal pure returns (uint256) {
-        return Terms.seedBlock(r.p, r.b.committedAt);
+    function seedBlock(BatchLife memory l) internal pure returns (uint256) {
+        return Terms.seedBlock(l.p, l.b.committedAt);
     }
 
-    function checkBy(Run memory r, uint256 exec) internal pure returns (uint256) {
-        return seedBlock(r) + Terms.checkWindow(r.p, exec);
+    function checkBy(BatchLife memory l, uint256 exec) internal pure returns (uint256) {
+        return seedBlock(l) + Terms.checkWindow(l.p, exec);
     }
 
-    function revealBy(Run memory r, uint256 exec) internal pure returns (uint256) {
-        return seedBlock(r) + Terms.revealWindow(r.p, exec);
+    function revealBy(BatchLife memory l, uint256 exec) internal pure returns (uint256) {
+        return seedBlock(l) + Terms.revealWindow(l.p, exec);
     }
 
     /// @notice The last block in which answers are opened.
-    function answersBy(Run memory r, uint256 exec) internal pure returns (uint256) {
-        return (r.b.revealedAt != 0 ? r.b.revealedAt : revealBy(r, exec)) + r.p.reveal;
+    function answersBy(BatchLife memory l, uint256 exec) internal pure returns (uint256) {
+        return (l.b.revealedAt != 0 ? l.b.revealedAt : revealBy(l, exec)) + l.p.reveal;
     }
 
     /// @notice The last block in which a call is demanded.
-    function demandBy(Run memory r, uint256 exec) internal pure returns (uint256) {
-        return uint256(r.b.committedAt) + Shares.window(r.p, exec);
+    function demandBy(BatchLife memory l, uint256 exec) internal pure returns (uint256) {
+        return uint256(l.b.committedAt) + Shares.window(l.p, exec);
     }
 
     /// @notice The last block in which a call is disputed.
-    function disputeBy(Run memory r, uint256 exec) internal pure returns (uint256 by) {
-        by = demandBy(r, exec);
-        if (r.b.shownUntil > by) by = r.b.shownUntil;
+    function disputeBy(BatchLife memory l, uint256 exec) internal pure returns (uint256 by) {
+        by = demandBy(l, exec);
+        if (l.b.shownUntil > by) by = l.b.shownUntil;
     }
 
-    function lockEnd(Run memory r, Offer calldata offer) internal pure returns (uint256) {
-        return r.b.begunAt + Shares.lifetime(r.p, offer.exec, offer.epoch);
+    function lockEnd(BatchLife memory l, Offer calldata offer) internal pure returns (uint256) {
+        return l.b.begunAt + Shares.lifetime(l.p, offer.exec, offer.epoch);
     }
 
     // ---- What is known ----
 
-    function mixOf(Run memory r, Env memory env) internal view returns (bytes32) {
-        return env.market.seedOf(seedBlock(r));
+    function mixOf(BatchLife memory l, Env memory env) internal view returns (bytes32) {
+        return env.market.seedOf(seedBlock(l));
     }
 
-    function shares(Run memory r, Offer calldata offer) internal pure returns (uint256) {
-        return Shares.shares(r.b.leaves, offer.verifiers);
+    function shares(BatchLife memory l, Offer calldata offer) internal pure returns (uint256) {
+        return Shares.shares(l.b.leaves, offer.verifiers);
     }
 
-    function checked(Run memory r, Offer calldata offer) internal pure returns (uint256) {
-        return Shares.checked(r.b.leaves, offer.checkRate, offer.verifiers);
+    function checked(BatchLife memory l, Offer calldata offer) internal pure returns (uint256) {
+        return Shares.checked(l.b.leaves, offer.checkRate, offer.verifiers);
     }
 
     /// @notice v: what the verifier of each share is paid.
-    function fee(Run memory r, Offer calldata offer) internal pure returns (uint256) {
-        return Shares.fee(r.p, offer.checkPrice, checked(r, offer), shares(r, offer));
+    function fee(BatchLife memory l, Offer calldata offer) internal pure returns (uint256) {
+        return Shares.fee(l.p, offer.checkPrice, checked(l, offer), shares(l, offer));
     }
 
     /// @notice One more than the lowest candidate of a share that agrees; zero: there is none.
-    function agreed(Run memory r, uint256 share) internal pure returns (uint256) {
-        return r.b.agreed >> 8 * share & 0xff;
+    function agreed(BatchLife memory l, uint256 share) internal pure returns (uint256) {
+        return l.b.agreed >> 8 * share & 0xff;
     }
 
     // ---- Checks ----
 
-    function checkState(Run memory r, BatchState expected) internal pure {
-        if (r.b.state != expected) revert IChannels.WrongBatchState(r.id, expected, r.b.state);
+    function checkState(BatchLife memory l, BatchState expected) internal pure {
+        if (l.b.state != expected) revert IChannels.WrongBatchState(l.id, expected, l.b.state);
     }
 
     /// @notice Reverts unless the caller speaks for the offer's operator: itself, its signer, or the offer's.
-    function checkSpeaker(Env memory env, Offer calldata offer) internal view {
+    function checkOperator(Env memory env, Offer calldata offer) internal view {
         if (msg.sender != offer.operator && msg.sender != offer.signer) {
             (address signer,) = env.serviceManager.signerOf(offer.operator);
             if (msg.sender != signer) revert IMarket.NotTheSigner(msg.sender, signer);
@@ -166,8 +166,8 @@ library Batches {
     }
 
     /// @notice Reverts unless `opening` opens the commitment of the operator's answer.
-    function checkOpening(Run memory r, address operator, Opening calldata o, bytes32 commitment) internal view {
-        if (o.task != r.id) revert IMarket.WrongTask(r.id, o.task);
+    function checkOpening(BatchLife memory l, address operator, Opening calldata o, bytes32 commitment) internal view {
+        if (o.task != l.id) revert IMarket.WrongTask(l.id, o.task);
         bytes32 opened =
             keccak256(abi.encode(block.chainid, address(this), o.task, operator, o.slot, o.outputsRoot, o.salt));
         if (opened != commitment) revert IMarket.WrongOpening(o.task, commitment, opened);

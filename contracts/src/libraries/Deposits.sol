@@ -6,7 +6,7 @@ import {Batch, BatchState, Channel, ChannelState, Deal, Offer, Pool, Voucher} fr
 import {IChannels} from "../interfaces/IChannels.sol";
 import {Account, IMarket} from "../interfaces/IMarket.sol";
 import {Accounts} from "./Accounts.sol";
-import {Batches, Book, Env} from "./Batches.sol";
+import {Batches, ChannelLedger, Env} from "./Batches.sol";
 import {Lives} from "./Lives.sol";
 import {Signed} from "./Signed.sol";
 
@@ -17,7 +17,7 @@ library Deposits {
 
     /// @notice See `IChannels.open`. What deposit and fee need is in the client's balance.
     function open(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         Deal calldata deal,
@@ -29,10 +29,10 @@ library Deposits {
         _checkPool(env, o, deal);
         bytes32 id = Signed.channelOf(env.domain, deal);
         Signed.check(id, signature, o.signer);
-        Channel storage c = book.channels[id];
+        Channel storage c = ledger.channels[id];
         if (c.state != ChannelState.None) revert IChannels.AlreadyOpen(id);
-        Pool storage pool = book.pools[deal.pool];
-        Batch storage newest = book.batches[Batches.idOf(deal.pool, pool.begun)];
+        Pool storage pool = ledger.pools[deal.pool];
+        Batch storage newest = ledger.batches[Batches.idOf(deal.pool, pool.begun)];
         bool live = newest.state == BatchState.Begun && block.number <= uint256(newest.begunAt) + o.epoch;
         if (!live || pool.over) revert IChannels.NoLiveBatch(deal.pool);
         // INVARIANT 54: what all open channels of a pool put at risk is what its stake is sized for.
@@ -42,38 +42,38 @@ library Deposits {
         }
         pool.reserved = (reserved + deal.valueAtRisk).toUint128();
 
-        book.accounts.debit(deal.client, amount + env.p.gChunk);
-        book.accounts.credit(o.operator, env.p.gChunk);
+        ledger.accounts.debit(deal.client, amount + env.p.gChunk);
+        ledger.accounts.credit(o.operator, env.p.gChunk);
         (c.deposit, c.client, c.state) = (amount.toUint96(), deal.client, ChannelState.Open);
         emit IChannels.Opened(id, deal.pool, deal.client, deal, amount);
     }
 
     /// @notice See `IChannels.fund`. What it needs is in the caller's balance.
-    function fund(Book storage book, bytes32 id, uint256 amount) external {
-        Channel storage c = book.channels[id];
+    function fund(ChannelLedger storage ledger, bytes32 id, uint256 amount) external {
+        Channel storage c = ledger.channels[id];
         if (c.state != ChannelState.Open && c.state != ChannelState.Left) {
             revert IChannels.WrongChannelState(id, ChannelState.Open, c.state);
         }
-        book.accounts.debit(msg.sender, amount);
+        ledger.accounts.debit(msg.sender, amount);
         c.deposit = (c.deposit + amount).toUint96();
         emit IChannels.Funded(id, msg.sender, amount);
     }
 
     /// @notice See `IChannels.leave`.
-    function leave(Book storage book, Env memory env, Offer calldata o, Deal calldata deal) external {
-        if (msg.sender != deal.client) Batches.checkSpeaker(env, o);
+    function leave(ChannelLedger storage ledger, Env memory env, Offer calldata o, Deal calldata deal) external {
+        if (msg.sender != deal.client) Batches.checkOperator(env, o);
         _checkPool(env, o, deal);
         bytes32 id = Signed.channelOf(env.domain, deal);
-        Channel storage c = book.channels[id];
+        Channel storage c = ledger.channels[id];
         if (c.state != ChannelState.Open) revert IChannels.WrongChannelState(id, ChannelState.Open, c.state);
         // INVARIANT 49: it moves no time: what is served now has the batch that it was promised.
-        (c.state, c.last) = (ChannelState.Left, book.pools[deal.pool].begun);
+        (c.state, c.last) = (ChannelState.Left, ledger.pools[deal.pool].begun);
         emit IChannels.Left(id, c.last);
     }
 
     /// @notice See `IChannels.conclude`.
     function conclude(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         Deal calldata deal,
@@ -84,28 +84,28 @@ library Deposits {
         bytes32 digest = Signed.hashOf(env.domain, voucher);
         Signed.check(digest, payers, deal.payer);
         Signed.check(digest, signers, o.signer);
-        _conclude(book, env, o, deal, voucher);
+        _conclude(ledger, env, o, deal, voucher);
     }
 
     /// @notice See `IChannels.end`.
-    function end(Book storage book, Env memory env, Offer calldata o, Deal calldata deal) external {
+    function end(ChannelLedger storage ledger, Env memory env, Offer calldata o, Deal calldata deal) external {
         _checkPool(env, o, deal);
         bytes32 id = Signed.channelOf(env.domain, deal);
-        Channel storage c = book.channels[id];
-        bool over = book.pools[deal.pool].over;
+        Channel storage c = ledger.channels[id];
+        bool over = ledger.pools[deal.pool].over;
         if (c.state != ChannelState.Left && !(over && c.state == ChannelState.Open)) {
             revert IChannels.WrongChannelState(id, ChannelState.Left, c.state);
         }
-        if (!over) _checkLast(book, env, o, deal.pool, id, c.last);
+        if (!over) _checkLast(ledger, env, o, deal.pool, id, c.last);
         uint256 rest = c.deposit;
         (c.state, c.deposit) = (ChannelState.Ended, 0);
-        _free(book, deal);
-        book.accounts.credit(deal.client, rest);
+        _free(ledger, deal);
+        ledger.accounts.credit(deal.client, rest);
         emit IChannels.Ended(id, rest);
     }
 
     function _conclude(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         Deal calldata deal,
@@ -114,7 +114,7 @@ library Deposits {
         _checkPool(env, o, deal);
         bytes32 id = Signed.channelOf(env.domain, deal);
         if (voucher.channel != id) revert IMarket.WrongTask(id, voucher.channel);
-        Channel storage c = book.channels[id];
+        Channel storage c = ledger.channels[id];
         if (c.state != ChannelState.Open && c.state != ChannelState.Left) {
             revert IChannels.WrongChannelState(id, ChannelState.Open, c.state);
         }
@@ -124,25 +124,29 @@ library Deposits {
         }
         uint256 rest = deposit - (voucher.amount - paid);
         (c.state, c.deposit, c.paid) = (ChannelState.Concluded, 0, voucher.amount.toUint96());
-        _free(book, deal);
-        book.accounts.credit(o.operator, deposit - rest);
-        book.accounts.credit(deal.client, rest);
+        _free(ledger, deal);
+        ledger.accounts.credit(o.operator, deposit - rest);
+        ledger.accounts.credit(deal.client, rest);
         emit IChannels.Concluded(id, voucher.count, voucher.amount, rest);
     }
 
     /// @dev What the channel put at risk, which was reserved when it was opened.
-    function _free(Book storage book, Deal calldata deal) private {
+    function _free(ChannelLedger storage ledger, Deal calldata deal) private {
         // SAFETY: an offer's risks are below 2^96.
         // forge-lint: disable-next-line(unsafe-typecast)
-        book.pools[deal.pool].reserved -= uint128(deal.valueAtRisk);
+        ledger.pools[deal.pool].reserved -= uint128(deal.valueAtRisk);
     }
 
     /// @dev The last batch that the channel may stand in is committed, or nobody commits it any more.
-    function _checkLast(Book storage book, Env memory env, Offer calldata o, bytes32 pool, bytes32 id, uint32 last)
-        private
-        view
-    {
-        Batch storage b = book.batches[Batches.idOf(pool, last)];
+    function _checkLast(
+        ChannelLedger storage ledger,
+        Env memory env,
+        Offer calldata o,
+        bytes32 pool,
+        bytes32 id,
+        uint32 last
+    ) private view {
+        Batch storage b = ledger.batches[Batches.idOf(pool, last)];
         bool lapsed = block.number > uint256(b.begunAt) + o.epoch + env.p.challenge;
         if (b.state == BatchState.Begun && !lapsed) revert IChannels.NotOver(id, last);
     }

@@ -17,7 +17,7 @@ import {IChannels} from "../interfaces/IChannels.sol";
 import {IMarket} from "../interfaces/IMarket.sol";
 import {Order} from "../interfaces/ITaskMarket.sol";
 import {BatchEnds} from "./BatchEnds.sol";
-import {Batches, Book, Env, Run} from "./Batches.sol";
+import {Batches, ChannelLedger, Env, BatchLife} from "./Batches.sol";
 import {Lines} from "./Lines.sol";
 import {Lives} from "./Lives.sol";
 import {Merkle} from "./Merkle.sol";
@@ -25,11 +25,11 @@ import {Signed} from "./Signed.sol";
 
 /// @title What convicts an operator without a game: its own signatures, and calls that its offer does not allow
 library Evidence {
-    using Batches for Run;
+    using Batches for BatchLife;
 
     /// @notice See `IChannels.outside`.
     function outside(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         uint32 number,
@@ -37,19 +37,19 @@ library Evidence {
         Entry[] calldata entries,
         uint32 count
     ) external {
-        Run memory r = Batches.load(book, env, o, number);
-        r.checkState(BatchState.Committed);
-        Lives.checkUntil(r.disputeBy(o.exec));
-        Lines.check(book, r, env.domain, place);
+        BatchLife memory l = Batches.load(ledger, env, o, number);
+        l.checkState(BatchState.Committed);
+        Lives.checkUntil(l.disputeBy(o.exec));
+        Lines.check(ledger, l, env.domain, place);
         if (Lines.isNamed(place) && !_isOutside(o.programs, place.order, entries, count)) {
             revert IChannels.NotOutside(place.order.program);
         }
-        BatchEnds.convict(book, r, o, Breach.Outside, msg.sender);
+        BatchEnds.convict(ledger, l, o, Breach.Outside, msg.sender);
     }
 
     /// @notice See `IChannels.contradict`.
     function contradict(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         Deal calldata deal,
@@ -62,12 +62,12 @@ library Evidence {
         bool same = other.channel == receipt.channel && other.index == receipt.index;
         bool differ = other.order != receipt.order || other.outputsRoot != receipt.outputsRoot;
         if (!same || !differ) revert IChannels.NoContradiction(receipt.channel, receipt.index);
-        _convict(book, env, o, deal, receipt, signature, Breach.Contradiction);
+        _convict(ledger, env, o, deal, receipt, signature, Breach.Contradiction);
     }
 
     /// @notice See `IChannels.contradictLeaf`.
     function contradictLeaf(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         Deal calldata deal,
@@ -78,45 +78,45 @@ library Evidence {
         bytes32 leaf,
         bytes32[] calldata path
     ) external {
-        Run memory at = Batches.load(book, env, o, number);
-        Lines.check(book, at, line);
+        BatchLife memory at = Batches.load(ledger, env, o, number);
+        Lines.check(ledger, at, line);
         Lines.check(line.line, receipt.index, leaf, path);
         bytes32 signed =
             Lines.leafHash(receipt.channel, receipt.index, receipt.order, Lines.resultOf(receipt.outputsRoot));
         if (line.line.channel != receipt.channel || leaf == signed) {
             revert IChannels.NoContradiction(receipt.channel, receipt.index);
         }
-        _convict(book, env, o, deal, receipt, signature, Breach.Contradiction);
+        _convict(ledger, env, o, deal, receipt, signature, Breach.Contradiction);
     }
 
     /// @notice See `IChannels.accuse`.
     function accuse(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         Deal calldata deal,
         CallReceipt calldata receipt,
         bytes calldata signature
     ) external {
-        Run memory r = Batches.load(book, env, o, receipt.number);
-        Channel memory c = book.channels[receipt.channel];
+        BatchLife memory l = Batches.load(ledger, env, o, receipt.number);
+        Channel memory c = ledger.channels[receipt.channel];
         if (c.state == ChannelState.None || c.state == ChannelState.Concluded) {
             revert IChannels.WrongChannelState(receipt.channel, ChannelState.Open, c.state);
         }
         if (receipt.index < c.count) revert IChannels.NoOmission(receipt.channel, receipt.index, c.count);
-        if (r.b.state == BatchState.Begun) {
+        if (l.b.state == BatchState.Begun) {
             // What nobody can commit any more nobody pays: one fault does not convict the batch beside its own.
-            if (book.pools[r.pool].over) revert IChannels.PoolOver(r.pool);
-            Lives.checkAfter(r.commitBy(o));
-            Lives.checkUntil(r.commitBy(o) + r.p.challenge);
+            if (ledger.pools[l.pool].over) revert IChannels.PoolOver(l.pool);
+            Lives.checkAfter(l.commitBy(o));
+            Lives.checkUntil(l.commitBy(o) + l.p.challenge);
         }
         // INVARIANT 48: what the operator signed a receipt for is committed, or convicts.
-        _convict(book, env, o, deal, receipt, signature, Breach.Omission);
+        _convict(ledger, env, o, deal, receipt, signature, Breach.Omission);
     }
 
     /// @dev For the client of the receipt's channel, whoever sends it: evidence that is copied pays nobody else.
     function _convict(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
         Offer calldata o,
         Deal calldata deal,
@@ -125,13 +125,13 @@ library Evidence {
         Breach breach
     ) private {
         Signed.check(Signed.hashOf(env.domain, receipt), signature, o.signer);
-        Run memory r = Batches.load(book, env, o, receipt.number);
-        if (r.b.state != BatchState.Begun) r.checkState(BatchState.Committed);
+        BatchLife memory l = Batches.load(ledger, env, o, receipt.number);
+        if (l.b.state != BatchState.Begun) l.checkState(BatchState.Committed);
         // One key may sign for several pools: a receipt convicts in its channel's alone.
-        if (deal.pool != r.pool) revert IChannels.WrongPool(r.pool, deal.pool);
+        if (deal.pool != l.pool) revert IChannels.WrongPool(l.pool, deal.pool);
         bytes32 channel = Signed.channelOf(env.domain, deal);
         if (channel != receipt.channel) revert IMarket.WrongTask(channel, receipt.channel);
-        BatchEnds.convict(book, r, o, breach, deal.client);
+        BatchEnds.convict(ledger, l, o, breach, deal.client);
     }
 
     /// @dev Whether the entries, which are the offer's, show that it does not allow the order's program so often.

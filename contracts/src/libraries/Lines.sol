@@ -4,7 +4,7 @@ pragma solidity ^0.8.30;
 import {CallProof, Line, LineProof, Place} from "../interfaces/Deals.sol";
 import {IChannels} from "../interfaces/IChannels.sol";
 import {IMarket} from "../interfaces/IMarket.sol";
-import {Book, Run} from "./Batches.sol";
+import {ChannelLedger, BatchLife} from "./Batches.sol";
 import {Merkle} from "./Merkle.sol";
 import {Signed} from "./Signed.sol";
 
@@ -36,10 +36,10 @@ library Lines {
 
     /// @notice Reverts unless the line stands in the batch.
     /// @dev Tags keep lines and nodes apart, so only a path of the tree's depth reaches the root.
-    function check(Book storage book, Run memory r, LineProof calldata proof) internal view {
-        bytes32 expected = book.roots[r.id].lines;
+    function check(ChannelLedger storage ledger, BatchLife memory l, LineProof calldata proof) internal view {
+        bytes32 expected = ledger.roots[l.id].lines;
         bytes32 root = Merkle.climb(lineHash(proof.line), proof.position, proof.path);
-        if (proof.position >= r.b.lines || root != expected) revert IChannels.WrongLine(r.id, expected, root);
+        if (proof.position >= l.b.lines || root != expected) revert IChannels.WrongLine(l.id, expected, root);
     }
 
     /// @notice Reverts unless the call is among those of the line.
@@ -52,8 +52,11 @@ library Lines {
     }
 
     /// @notice Reverts unless the call is among those of the batch's line, and its order is `order`.
-    function check(Book storage book, Run memory r, bytes32 domain, Place calldata place) internal view {
-        check(book, r, place.line);
+    function check(ChannelLedger storage ledger, BatchLife memory l, bytes32 domain, Place calldata place)
+        internal
+        view
+    {
+        check(ledger, l, place.line);
         check(place.line.line, place.call);
         bytes32 task = Signed.taskOf(domain, place.order);
         if (task != place.call.order) revert IMarket.WrongTask(place.call.order, task);

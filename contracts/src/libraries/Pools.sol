@@ -18,7 +18,7 @@ import {IChannels} from "../interfaces/IChannels.sol";
 import {Account, IMarket} from "../interfaces/IMarket.sol";
 import {Membership} from "../interfaces/IServiceManager.sol";
 import {Accounts} from "./Accounts.sol";
-import {Batches, Book, Env, Run} from "./Batches.sol";
+import {Batches, ChannelLedger, Env, BatchLife} from "./Batches.sol";
 import {Frontier} from "./Frontier.sol";
 import {Limits} from "./Limits.sol";
 import {Lines} from "./Lines.sol";
@@ -31,7 +31,7 @@ import {Terms} from "./Terms.sol";
 /// @title What an operator sends: it offers, begins and commits batches
 library Pools {
     using Accounts for mapping(address => Account);
-    using Batches for Run;
+    using Batches for BatchLife;
     using Frontier for Frontier.Stack;
     using SafeCast for uint256;
 
@@ -39,11 +39,11 @@ library Pools {
     uint256 private constant UNCOMMITTED = 2;
 
     /// @notice See `IChannels.offer`.
-    function offer(Book storage book, Env memory env, Offer calldata o) external {
+    function offer(ChannelLedger storage ledger, Env memory env, Offer calldata o) external {
         (address signer,) = env.serviceManager.signerOf(o.operator);
         if (msg.sender != o.operator && msg.sender != signer) revert IMarket.NotTheSigner(msg.sender, signer);
         bytes32 id = Signed.poolOf(env.domain, o);
-        Pool storage pool = book.pools[id];
+        Pool storage pool = ledger.pools[id];
         if (pool.offered) revert IChannels.AlreadyOffered(id);
         _check(env, o);
         (pool.offered, pool.next) = (true, 1);
@@ -51,16 +51,16 @@ library Pools {
     }
 
     /// @notice See `IChannels.begin`.
-    function begin(Book storage book, Env memory env, Offer calldata o) external {
+    function begin(ChannelLedger storage ledger, Env memory env, Offer calldata o) external {
         Membership memory by = env.serviceManager.membershipOf(o.operator);
         if (msg.sender != by.signer) revert IMarket.NotTheSigner(msg.sender, by.signer);
         if (!by.isMember) revert IMarket.NotAMember(o.operator);
         if (by.otherSeats < env.p.otherSeats) revert IMarket.NotEnoughSeats(by.otherSeats, env.p.otherSeats);
         bytes32 id = Signed.poolOf(env.domain, o);
-        Pool memory pool = book.pools[id];
+        Pool memory pool = ledger.pools[id];
         if (!pool.offered) revert IChannels.UnknownPool(id);
         if (pool.over) revert IChannels.PoolOver(id);
-        pool.next = Batches.next(book, id, o.epoch);
+        pool.next = Batches.next(ledger, id, o.epoch);
         if (pool.begun + 1 - pool.next >= UNCOMMITTED) {
             revert IChannels.BatchesUncommitted(id, pool.begun, pool.next);
         }
@@ -69,10 +69,10 @@ library Pools {
         if (lifetime > by.stakeDelay) revert IMarket.OutlivesStake(lifetime, by.stakeDelay);
 
         ++pool.begun;
-        book.pools[id] = pool;
+        ledger.pools[id] = pool;
         bytes32 batch = Batches.idOf(id, pool.begun);
-        (book.batches[batch].state, book.batches[batch].begunAt) = (BatchState.Begun, block.number.toUint32());
-        book.accounts.hold(o.operator, Shares.collateral(env.p, o.maxPrice, o.verifiers), by.collateralCap);
+        (ledger.batches[batch].state, ledger.batches[batch].begunAt) = (BatchState.Begun, block.number.toUint32());
+        ledger.accounts.hold(o.operator, Shares.collateral(env.p, o.maxPrice, o.verifiers), by.collateralCap);
         uint256 end = block.number + lifetime;
         emit IChannels.Begun(id, pool.begun, batch, block.number + o.epoch, end);
         // INVARIANT 50: the stake is locked before the first receipt of the batch, for all that the offer admits.
@@ -80,28 +80,32 @@ library Pools {
     }
 
     /// @notice See `IChannels.commit`.
-    function commit(Book storage book, Env memory env, Offer calldata o, uint32 number, Sheet[] calldata sheets)
-        external
-    {
-        Batches.checkSpeaker(env, o);
-        Run memory r = Batches.load(book, env, o, number);
-        r.checkState(BatchState.Begun);
-        Lives.checkUntil(r.commitBy(o));
-        if (book.pools[r.pool].over) revert IChannels.PoolOver(r.pool);
-        uint32 next = Batches.next(book, r.pool, o.epoch);
-        if (number != next) revert IChannels.WrongNumber(r.pool, number, next);
-        book.pools[r.pool].next = number + 1;
+    function commit(
+        ChannelLedger storage ledger,
+        Env memory env,
+        Offer calldata o,
+        uint32 number,
+        Sheet[] calldata sheets
+    ) external {
+        Batches.checkOperator(env, o);
+        BatchLife memory l = Batches.load(ledger, env, o, number);
+        l.checkState(BatchState.Begun);
+        Lives.checkUntil(l.commitBy(o));
+        if (ledger.pools[l.pool].over) revert IChannels.PoolOver(l.pool);
+        uint32 next = Batches.next(ledger, l.pool, o.epoch);
+        if (number != next) revert IChannels.WrongNumber(l.pool, number, next);
+        ledger.pools[l.pool].next = number + 1;
 
-        (bytes32 root, uint256 leaves, uint256 amount) = _lines(book, env, r, o, number, sheets);
-        _checkTotals(env, o, r.id, leaves, amount);
+        (bytes32 root, uint256 leaves, uint256 amount) = _lines(ledger, env, l, o, number, sheets);
+        _checkTotals(env, o, l.id, leaves, amount);
 
-        Batch storage b = book.batches[r.id];
+        Batch storage b = ledger.batches[l.id];
         (b.state, b.committedAt) = (BatchState.Committed, block.number.toUint32());
         // INVARIANT 19: nobody can change the seats that are drawn from once the seed can be guessed.
         b.seats = env.serviceManager.seatCount().toUint32();
         (b.lines, b.leaves, b.amount) = (sheets.length.toUint16(), leaves.toUint32(), amount.toUint96());
-        book.roots[r.id].lines = root;
-        emit IChannels.Committed(r.id, root, sheets.length, leaves, amount);
+        ledger.roots[l.id].lines = root;
+        emit IChannels.Committed(l.id, root, sheets.length, leaves, amount);
     }
 
     function _checkTotals(Env memory env, Offer calldata o, bytes32 batch, uint256 leaves, uint256 amount)
@@ -117,9 +121,9 @@ library Pools {
 
     /// @dev The lines of a commit: the root over them, their calls, what they cost.
     function _lines(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
-        Run memory r,
+        BatchLife memory l,
         Offer calldata o,
         uint32 number,
         Sheet[] calldata sheets
@@ -127,11 +131,11 @@ library Pools {
         bytes32[] memory hashes = new bytes32[](sheets.length);
         for (uint256 i; i < sheets.length; ++i) {
             // INVARIANT 53: the contract says where a line begins; a channel has one line, of calls that no batch had.
-            Line memory line = _line(book, env, r, o, number, sheets[i], leaves);
+            Line memory line = _line(ledger, env, l, o, number, sheets[i], leaves);
             hashes[i] = Lines.lineHash(line);
             leaves += line.count;
             amount += line.amount;
-            emit IChannels.Lined(r.id, i.toUint32(), line);
+            emit IChannels.Lined(l.id, i.toUint32(), line);
         }
         root = Merkle.treeRoot(hashes);
     }
@@ -158,17 +162,17 @@ library Pools {
 
     /// @dev The line of a sheet; its channel has stood in the batch and paid then.
     function _line(
-        Book storage book,
+        ChannelLedger storage ledger,
         Env memory env,
-        Run memory r,
+        BatchLife memory l,
         Offer calldata o,
         uint32 number,
         Sheet calldata sheet,
         uint256 offset
     ) private returns (Line memory line) {
-        if (sheet.deal.pool != r.pool) revert IChannels.WrongPool(r.pool, sheet.deal.pool);
+        if (sheet.deal.pool != l.pool) revert IChannels.WrongPool(l.pool, sheet.deal.pool);
         line.channel = Signed.channelOf(env.domain, sheet.deal);
-        Channel storage stored = book.channels[line.channel];
+        Channel storage stored = ledger.channels[line.channel];
         Channel memory c = stored;
         if (c.state == ChannelState.Left) {
             if (number > c.last) revert IChannels.ChannelLeft(line.channel, c.last);

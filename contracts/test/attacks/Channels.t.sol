@@ -13,7 +13,7 @@ import {ChannelFixture} from "../ChannelFixture.sol";
 /// @notice Numbers as in the README's list of attacks; each test says what the attacker is left with.
 contract ChannelAttacksTest is ChannelFixture {
     /// @dev An older voucher is committed: what it leaves out had receipts, and each convicts.
-    function test_Attack46_TheOperatorCommitsAnOlderVoucher() public {
+    function test_Attack40_TheOperatorCommitsAnOlderVoucher() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         _calls(channel, 3);
         Sheet memory old = _sheet(deal, 0);
@@ -27,7 +27,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev A voucher of one channel pays nothing in another one, nor in other channels' contract.
-    function test_Attack47_AVoucherIsReplayed() public {
+    function test_Attack41_AVoucherIsReplayed() public {
         (Deal memory deal, bytes32 channel,) = _opened();
         _calls(channel, 3);
         Sheet memory sheet = _sheet(deal, 0);
@@ -66,7 +66,7 @@ contract ChannelAttacksTest is ChannelFixture {
 
     /// @dev The operator's own calls of price nothing, and of the most work there is, fill the shares: none of them is a
     /// program of the offer, and the first one that is seen convicts.
-    function test_Attack48_OwnCallsExhaustTheVerifiers() public {
+    function test_Attack42_OwnCallsExhaustTheVerifiers() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         Order memory order = _orderOf(channel, 0);
         (order.repeat, order.inputs) = (1_000_000, 0);
@@ -84,7 +84,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev One client's sheet is left out of a batch while the pool goes on: its receipts name the batch that owes them.
-    function test_Attack49_OneChannelIsLeftOutWhileThePoolGoesOn() public {
+    function test_Attack43_OneChannelIsLeftOutWhileThePoolGoesOn() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         _call(channel);
         CallReceipt memory receipt = _receipt(channel, 0, number);
@@ -103,7 +103,7 @@ contract ChannelAttacksTest is ChannelFixture {
 
     /// @dev A client that leaves just before a commit stands in it all the same; one that leaves before a begin stands not
     /// in that batch, and its operator sees it.
-    function test_Attack50_LeavingHurriesNobody() public {
+    function test_Attack44_LeavingHurriesNobody() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         _call(channel);
         Sheet memory sheet = _sheet(deal, 0);
@@ -116,7 +116,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev A client that concluded its channel has what it agreed to: no receipt of it convicts for an omission.
-    function test_Attack51_AClientThatConcludedAccuses() public {
+    function test_Attack45_AClientThatConcludedAccuses() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         _calls(channel, 2);
         CallReceipt memory receipt = _receipt(channel, 1, number);
@@ -130,7 +130,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev Of a batch that is convicted afterwards, the operator has what a concluded channel had paid.
-    function test_Attack51_AConcludedChannelIsNotPaidBack() public {
+    function test_Attack45_AConcludedChannelIsNotPaidBack() public {
         (Deal memory deal, bytes32 channel, bytes32 batch) = _committed(4);
         Voucher memory v = Voucher(channel, 4, 4 * PRICE, 4, _rootOf(channel, 4));
         bytes32 digest = channels.hashOf(v);
@@ -143,7 +143,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev Evidence that somebody copies and sends first pays the client that it is about.
-    function test_Attack52_EvidenceIsFrontRun() public {
+    function test_Attack46_EvidenceIsFrontRun() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         _call(channel);
         (CallReceipt memory a, CallReceipt memory b) = (_receipt(channel, 0, number), _receipt(channel, 0, number));
@@ -157,7 +157,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev A challenge without hope in the last block delays a batch by both clocks, and costs its bond.
-    function test_Attack53_AHopelessChallengeInTheLastBlock() public {
+    function test_Attack47_AHopelessChallengeInTheLastBlock() public {
         (,, bytes32 batch) = _committed(4);
         _seedBatch(batch);
         _passDisputes(1);
@@ -184,7 +184,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev Slashing is paused: money moves all the same, and the slash waits.
-    function test_Attack54_TheCoreIsPausedWhenABatchIsConvicted() public {
+    function test_Attack48_TheCoreIsPausedWhenABatchIsConvicted() public {
         (,, bytes32 batch) = _committed(4);
         core.allocationManager.pause(2);
         uint256 clients = _funds(client);
@@ -199,7 +199,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev The same order at two places: only one of them it can name, and the other one convicts.
-    function test_Attack55_AnOrderIsServedTwice() public {
+    function test_Attack49_AnOrderIsServedTwice() public {
         (Deal memory deal, bytes32 channel, uint32 number) = _opened();
         _calls(channel, 2);
         orders[channel][1] = orders[channel][0];
@@ -215,7 +215,7 @@ contract ChannelAttacksTest is ChannelFixture {
     }
 
     /// @dev Operator and client withhold a call's data from a drawn verifier: it demands the call, or has W.
-    function test_Attack56_NobodyServesAVerifier() public {
+    function test_Attack50_NobodyServesAVerifier() public {
         (,, bytes32 batch) = _committed(4);
         vm.prank(verifier);
         channels.demand(offer, 1, 2, new Leaf[](1));

@@ -299,7 +299,7 @@ contract ChannelHandler is ChannelFixture {
 
     mapping(bytes32 batch => mapping(uint32 position => bool)) public refunded;
 
-    /// @dev What the contract owes to somebody, as the protocol's books say.
+    /// @dev What the contract owes to somebody, as the protocol says.
     function owed() external view returns (uint256 sum) {
         address[5] memory all = [operator, rival, verifier, client, channels.BURN()];
         for (uint256 i; i < all.length; ++i) {

@@ -189,14 +189,27 @@ contract BatchChecksTest is ChannelFixture {
         pool = _register(offer);
         (, uint256 parts) = _differed(256, WRONG);
         assertEq(parts, 4);
-        uint256[4] memory order = [uint256(2), 0, 3, 1];
-        for (uint256 i; i < 4; ++i) {
+        _justifyInOrder(parts);
+        vm.expectPartialRevert(IChannels.NoShareDemand.selector);
+        channels.denounceShare(offer, 1, 0);
+    }
+
+    /// @dev Right of the third part stands a part of padding alone.
+    function test_AShareOfThreePartsIsJustified() public {
+        offer.checkRate = 1e18;
+        pool = _register(offer);
+        (, uint256 parts) = _differed(130, WRONG);
+        assertEq(parts, 3);
+        _justifyInOrder(parts);
+    }
+
+    function _justifyInOrder(uint256 parts) private {
+        uint256[4] memory order = [uint256(2), 0, 1, 3];
+        for (uint256 i; i < parts; ++i) {
             assertEq(channels.shareDemandAt(_batch, 0).justifiedAt, 0);
             channels.justify(offer, 1, _roots, _part(_batch, _mix, 0, order[i]));
         }
         assertEq(channels.shareDemandAt(_batch, 0).justifiedAt, block.number);
-        vm.expectPartialRevert(IChannels.NoShareDemand.selector);
-        channels.denounceShare(offer, 1, 0);
     }
 
     function test_OnlyTheDrawnCallsJustify() public {

@@ -70,7 +70,7 @@ __getattr__ = loading(
         "sender": "Message Mined Sender",
         "survey": "Findings Withdrawal",
         "units": "Tokens from_wei to_wei",
-        "views": "Answer Balance Batch Challenge Channel Conviction Judgment LeafProof Lock Note Payback Pool Roots Seat "
-        "ShareDemand Stage Task Windows",
+        "views": "Answer Balance Batch Challenge Channel Conviction Judgment LeafProof Lock Note Payback Pool Roots "
+        "Seat ShareDemand Stage Task Windows",
     },
 )

@@ -257,8 +257,10 @@ class ChannelMessages(Channels):
     ) -> Mined:  # fmt: skip
         """Convicts for a receipt of another result than was committed in batch `number`: `leaf` stands at the receipt's
         index under the line. For the client, by anybody."""
-        said = (as_tuple(offer), as_tuple(deal), as_tuple(receipt), signature)
-        return self._sender.once(self._node.channels, "contradictLeaf", *said, number, as_tuple(line), leaf, list(path))
+        evidence = (as_tuple(offer), as_tuple(deal), as_tuple(receipt), signature)
+        return self._sender.once(
+            self._node.channels, "contradictLeaf", *evidence, number, as_tuple(line), leaf, list(path)
+        )
 
     def accuse(self, offer: Offer, deal: Deal, receipt: CallReceipt, signature: bytes) -> Mined:
         """Convicts for a receipt of a call that was not committed, for the client. By anybody."""

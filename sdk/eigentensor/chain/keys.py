@@ -71,9 +71,9 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
             f"{keystore} cannot be opened with the password in {password_file}: {error}",
             fix="Check that both belong together, and that the first is a V3 keystore.",
         ) from None
-    if (said := address_in(keystore)) not in ("", account.address):
+    if (claimed := address_in(keystore)) not in ("", account.address):
         raise ConfigError(
-            f"{keystore} says that it has the key of {said}, and has that of {account.address}",
+            f"{keystore} says that it has the key of {claimed}, and has that of {account.address}",
             fix="Somebody changed it: find out who before you use it.",
             topic="keystore",
         )

@@ -50,7 +50,7 @@ class Deployment:
 
     @property
     def channels_domain(self) -> Domain:
-        """What is said about channels, and orders of their calls, are signed under."""
+        """What is signed about channels, and orders of their calls, are signed under."""
         return Domain(self.chain_id, self.channels)
 
     @classmethod

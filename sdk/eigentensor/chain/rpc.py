@@ -30,10 +30,10 @@ class Rpc:
         weakref.finalize(self, self._http.close)
 
     def ask(self, method: str, *parameters: Any) -> Any:
-        """The result, as `answers.read` gives it. Numbers and bytes among the parameters are said in hex.
+        """The result, as `answers.read` gives it. Numbers and bytes among the parameters are written in hex.
 
         Raises what httpx raises, Refusal for the node's error, ChainError for nonsense."""
-        return self.ask_plainly(method, _said(parameters))
+        return self.ask_plainly(method, _encoded(parameters))
 
     def ask_plainly(self, method: str, parameters: Sequence[Any]) -> Any:
         """As `ask`, with parameters that are JSON already: a method that is one node's own may want numbers as such."""
@@ -58,7 +58,7 @@ class Rpc:
         return bytes(response)
 
 
-def _said(value: Any) -> Any:
+def _encoded(value: Any) -> Any:
     """Numbers and bytes in hex, whatever they are in."""
     if isinstance(value, bool) or value is None:
         return value
@@ -67,5 +67,5 @@ def _said(value: Any) -> Any:
     if isinstance(value, bytes):
         return "0x" + value.hex()
     if isinstance(value, Mapping):
-        return {name: _said(item) for name, item in value.items()}
-    return [_said(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {name: _encoded(item) for name, item in value.items()}
+    return [_encoded(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -139,8 +139,8 @@ def _delay_from(node: Node, owner: str, block: int) -> int:
         asked = {"fromBlock": max(stop - SPAN + 1, 0), "toBlock": stop, "topics": [event.topic]}
         logs = node.logs({**asked, "address": manager.address})
         with talking_to(node.network.rpc_url):
-            said = [event.values(log["topics"], log["data"]) for log in logs]
-        for values in reversed(said):
+            logged = [event.values(log["topics"], log["data"]) for log in logs]
+        for values in reversed(logged):
             if values["operator"] == owner:
                 return int(values["effectBlock"])
     return 0

@@ -1,4 +1,4 @@
-"""Paid calls without a task each: what is said, signed and committed about channels. Pure; messages to the contract are
+"""Paid calls without a task each: what is signed and committed about channels. Pure; messages to the contract are
 `eigentensor.chain`'s. The draw and what stands behind a batch are `eigentensor.economics.shares`."""
 
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher

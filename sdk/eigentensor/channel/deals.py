@@ -18,8 +18,8 @@ _HASH = 32  # bytes
 _PLACES = range(1 << 32)
 
 
-class Said(Object):
-    """What is said about channels: its fields fit their Solidity types."""
+class Struct(Object):
+    """A struct of Deals.sol, whose fields fit their Solidity types."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ def _words(kind: type) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer(Said):
+class Offer(Struct):
     """What an operator offers on chain: the terms of all channels of one pool. Its EIP-712 hash is the pool."""
 
     operator: Annotated[Address, "address"]
@@ -94,7 +94,7 @@ class Offer(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Deal(Said):
+class Deal(Struct):
     """The terms of one channel, signed by the offer's signer. Its EIP-712 hash is the channel."""
 
     pool: Annotated[Hash, "bytes32"]
@@ -114,7 +114,7 @@ class Deal(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Voucher(Said):
+class Voucher(Struct):
     """What the payer owes, signed by it: `amount` in all for the first `count` calls.
 
     It acknowledges the results of the first `acked` of them: the tree over their leaves has this root.
@@ -133,7 +133,7 @@ class Voucher(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class CallReceipt(Said):
+class CallReceipt(Struct):
     """The result of one call, signed by the offer's signer: batch `number` of the pool owes it."""
 
     channel: Annotated[Hash, "bytes32"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Self
 
 from eigentensor import merkle
-from eigentensor.channel.deals import CallReceipt, Deal, Said, Voucher
+from eigentensor.channel.deals import CallReceipt, Deal, Struct, Voucher
 from eigentensor.channel.signed import channel_of, index_of, task_of
 from eigentensor.economics import shares
 from eigentensor.task.order import Domain, Order
@@ -17,7 +17,7 @@ from eigentensor.wire import Count, Data, Hash, Wei
 
 
 @dataclass(frozen=True, slots=True)
-class Tail(Said):
+class Tail(Struct):
     """A call that a voucher pays without acknowledging it."""
 
     order: Annotated[Hash, "bytes32"]
@@ -32,7 +32,7 @@ class Tail(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet(Said):
+class Sheet(Struct):
     """What a commit brings of one channel: the voucher with its signature; where calls are unacknowledged, also the
     frontier of the acknowledged ones, and these calls."""
 
@@ -59,8 +59,8 @@ class Sheet(Said):
     ) -> Self:
         """The sheet of a channel's voucher. `frontier` is that of the calls that it acknowledges."""
         nodes = frontier.nodes if tail else ()
-        said = (voucher.count, voucher.amount, voucher.acked, voucher.root)
-        return cls(deal, *said, signature, nodes, tuple(tail))
+        owed = (voucher.count, voucher.amount, voucher.acked, voucher.root)
+        return cls(deal, *owed, signature, nodes, tuple(tail))
 
     def leaves(self, channel: bytes) -> list[bytes]:
         """The leaves of the calls of its tail."""
@@ -79,7 +79,7 @@ class Sheet(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Line(Said):
+class Line(Struct):
     """A channel in a batch: calls `first` to `first + count` of it are numbers `offset` to `offset + count` there."""
 
     channel: Annotated[Hash, "bytes32"]
@@ -110,7 +110,7 @@ class Line(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class LineProof(Said):
+class LineProof(Struct):
     """A line's way to the root of its batch."""
 
     line: Line
@@ -126,7 +126,7 @@ class LineProof(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class CallProof(Said):
+class CallProof(Struct):
     """A leaf of a channel, under its line."""
 
     index: Annotated[int, "uint64"]
@@ -146,7 +146,7 @@ class CallProof(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class CallPlace(Said):
+class CallPlace(Struct):
     """A call of a batch, with all that leads to it."""
 
     line: LineProof
@@ -167,7 +167,7 @@ class CallPlace(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Said):
+class Part(Struct):
     """A part of a share: its calls in the order in which they are drawn."""
 
     share: Annotated[Count, "uint256"]
@@ -185,7 +185,7 @@ class Part(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Said):
+class Entry(Struct):
     """An entry of an offer's programs, with its way to their root."""
 
     position: Annotated[int, "uint32"]

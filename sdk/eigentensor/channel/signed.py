@@ -26,9 +26,9 @@ def channel_of(domain: Domain, deal: Deal) -> bytes:
     return domain.hash_of(typed.struct_hash(deal))
 
 
-def hash_of(domain: Domain, said: Voucher | CallReceipt) -> bytes:
+def hash_of(domain: Domain, struct: Voucher | CallReceipt) -> bytes:
     """What the payer signs of a voucher, the offer's signer of a call receipt."""
-    return domain.hash_of(typed.struct_hash(said))
+    return domain.hash_of(typed.struct_hash(struct))
 
 
 def task_of(domain: Domain, order: Order) -> bytes:
@@ -71,9 +71,9 @@ def order_hashes(domain: Domain, order: Order) -> Callable[[int, bytes, bytes, b
     return hash_
 
 
-def as_tuple(said: Any) -> tuple[Any, ...]:
+def as_tuple(struct: Any) -> tuple[Any, ...]:
     """The fields of a struct in Solidity's order, structs in it likewise: as contracts take it."""
-    return tuple(_plain(getattr(said, field.name)) for field in fields(said))
+    return tuple(_plain(getattr(struct, field.name)) for field in fields(struct))
 
 
 def _plain(value: Any) -> Any:

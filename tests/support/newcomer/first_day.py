@@ -17,7 +17,7 @@ from subprocess import CalledProcessError
 
 from eigentensor_client.screen import console, table
 from support.newcomer.machine import Machine, built_wheel
-from support.newcomer.pages import said
+from support.newcomer.pages import places_of
 from support.newcomer.steps import FIRST, STEPS, Step, network, nothing_left
 from support.newcomer.walk import Walk, Wrong, say
 
@@ -37,7 +37,7 @@ class Outcome:
 
 def installed(folder: Path, wheel: Path) -> tuple[Machine, Outcome]:
     """The machine with the wheel. Raises CalledProcessError."""
-    (place,) = said([package := f"eigentensor[{EXTRA}]"]).values()
+    (place,) = places_of([package := f"eigentensor[{EXTRA}]"]).values()
     say(f"── install\n  $ pip install '{wheel.name}[{EXTRA}]'    ({place or 'nowhere'})")
     began = time.monotonic()
     machine = Machine(folder, sys.executable, wheel, EXTRA)
@@ -48,7 +48,7 @@ def installed(folder: Path, wheel: Path) -> tuple[Machine, Outcome]:
 def taken(walk: Walk, name: str, step: Step) -> Outcome:
     """A step, and whether it went as the pages say."""
     say(f"── {name}")
-    walk.heard, walk.unsaid = "", []
+    walk.printed, walk.unnamed = "", []
     began = time.monotonic()
     try:
         what, passed = step(walk), True
@@ -56,8 +56,8 @@ def taken(walk: Walk, name: str, step: Step) -> Outcome:
         what, passed = f"{error}", False
     except Exception as error:  # another fault of a step, which is not the last of the day
         what, passed = f"{type(error).__name__}: {error}", False
-    if walk.unsaid:
-        what, passed = f"{'' if passed else f'{what}; '}no page says {', '.join(dict.fromkeys(walk.unsaid))}", False
+    if walk.unnamed:
+        what, passed = f"{'' if passed else f'{what}; '}no page says {', '.join(dict.fromkeys(walk.unnamed))}", False
     seconds = time.monotonic() - began
     say(f"  {'passed' if passed else 'FAILED'} after {seconds:.1f} s: {what}")
     return Outcome(name, seconds, passed, what)

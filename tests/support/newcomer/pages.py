@@ -37,15 +37,15 @@ def calls_of(text: str) -> list[str]:
     return sorted(set(_CALLED.findall(text)))
 
 
-def said(words: Iterable[str], heard: str = "") -> Mapping[str, str]:
-    """Where each word stands: on the page that has the most of them, else on another; or in what was `heard` from a
+def places_of(words: Iterable[str], printed: str = "") -> Mapping[str, str]:
+    """Where each word stands: on the page that has the most of them, else on another; or in what was `printed` from a
     command; or nowhere, which is an empty text."""
     wanted = list(words)
     by_page = {page: [word for word in wanted if _says(code_of(page), word)] for page in READMES}
     first = sorted(READMES, key=lambda page: -len(by_page[page]))
     places = {word: [str(page.relative_to(ROOT)) for page in first if word in by_page[page]] for word in wanted}
-    told = {word: "the command before" if _says(heard, word) else "" for word in wanted}
-    return {word: places[word][0] if places[word] else told[word] for word in wanted}
+    elsewhere = {word: "the command before" if _says(printed, word) else "" for word in wanted}
+    return {word: places[word][0] if places[word] else elsewhere[word] for word in wanted}
 
 
 @cache

@@ -20,7 +20,7 @@ from typing import IO
 import psutil
 
 from support.newcomer.machine import Machine
-from support.newcomer.pages import calls_of, said, split, words_of
+from support.newcomer.pages import calls_of, places_of, split, words_of
 
 LONGEST = 900.0  #: seconds of one command
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -84,24 +84,24 @@ class Typed:
 
 
 class Walk:
-    """Somebody at a machine. `heard` is what its commands printed in this step."""
+    """Somebody at a machine. `printed` is what its commands printed in this step."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.folder = Path()
-        self.heard = ""
-        self.unsaid: list[str] = []
+        self.printed = ""
+        self.unnamed: list[str] = []
 
     def write(self, name: str, text: str) -> None:
         """A Python file of somebody's own, whose calls a page must say."""
-        places = said(calls_of(text))
+        places = places_of(calls_of(text))
         self._look(places)
         say(f"  {name}: {', '.join(places)} ({_pages(places)})")
         (self.machine.folder / self.folder / name).write_text(text)
 
     def knows(self, line: str) -> str:
         """The pages that say the words of a line, which are held against them."""
-        places = said(words_of(line), self.heard)
+        places = places_of(words_of(line), self.printed)
         self._look(places, line)
         return _pages(places)
 
@@ -117,7 +117,7 @@ class Walk:
         ended = typed.process.returncode
         if not quiet:
             say(f"  $ {line}    {typed.seconds:.1f} s, code {ended} ({pages})")
-        self.heard += typed.out + typed.err
+        self.printed += typed.out + typed.err
         if ended != code or "Traceback" in typed.err:
             raise Wrong(f"`{line}` ends with {ended}, not {code}: {typed.tail()}")
         if code and not re.search(r"^error  .+\n(.*\n)*  fix  .+", typed.err, re.MULTILINE):
@@ -135,7 +135,7 @@ class Walk:
                         raise Wrong(f"`{line}` does not say {pattern!r}: {typed.tail()}")
                     time.sleep(0.1)
                 say(f"  $ {line}    goes on, ready after {time.monotonic() - typed.began:.1f} s ({pages})")
-                self.heard += typed.out + typed.err
+                self.printed += typed.out + typed.err
                 yield typed
             finally:
                 with suppress(psutil.NoSuchProcess):
@@ -202,7 +202,7 @@ class Walk:
                 reader.join(10)
 
     def _look(self, places: Mapping[str, str], line: str = "") -> None:
-        self.unsaid += [f"{word} (of `{line}`)" if line else word for word, place in places.items() if not place]
+        self.unnamed += [f"{word} (of `{line}`)" if line else word for word, place in places.items() if not place]
 
 
 def _pages(places: Mapping[str, str]) -> str:

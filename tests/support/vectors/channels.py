@@ -1,4 +1,4 @@
-"""The vectors of tests/vectors/channels.json: what is said of channels, as it is hashed and signed, and trees.
+"""The vectors of tests/vectors/channels.json: what is signed about channels, as it is hashed and signed, and trees.
 
 `scripts/vectors` writes them; tests compare them with what is written, in Python and in Solidity.
 """
