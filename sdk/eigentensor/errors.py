@@ -46,6 +46,11 @@ EigenTensorError
 │   ├── NotYet              the wait was over before the task got there
 │   ├── WrongResult         the bytes are not what the executor revealed
 │   └── WrongReceipt        a receipt is not what it says: `.where` names the line
+├── ChannelError            paid calls
+│   ├── CallRefused         the operator does not take a call: nothing is owed for it
+│   ├── ChannelBusy         as many calls are under way as the offer lets: wait for one
+│   ├── ChannelSpent        deposit, or what a batch may cost, is used up: `.needed`
+│   └── ChannelClosed       it takes no calls: left, concluded, ended, or its pool is over
 ├── ConfigError             settings, keys, funds
 │   ├── InsufficientFunds
 │   │   └── BudgetSpent     a service may not spend more: `.limit`, `.spent`, `.needed`
@@ -299,6 +304,36 @@ class WrongReceipt(TaskError):
     def __init__(self, where: str, what: str, *, fix: str = "") -> None:
         super().__init__(f"{where}: {what}" if where else f"this is no receipt: {what}", fix=fix)
         self.where = where
+
+
+class ChannelError(EigenTensorError):
+    """Paid calls, as their client sees them."""
+
+
+class CallRefused(ChannelError):
+    """The operator does not take a call, and signs no receipt: nothing is owed for it, nor for those behind it."""
+
+
+class ChannelBusy(ChannelError):
+    """As many calls are under way as the offer lets."""
+
+    usual_fix = "Wait for one of them, or open another channel."
+
+
+class ChannelSpent(ChannelError):
+    """What a call costs is not left: `needed` are the wei that are missing."""
+
+    usual_fix = "Add to the deposit: `eigentensor channel fund`."
+
+    def __init__(self, what: str, needed: int, *, fix: str = "") -> None:
+        super().__init__(what, fix=fix)
+        self.needed = needed
+
+
+class ChannelClosed(ChannelError):
+    """It takes no calls any more, or not yet."""
+
+    usual_fix = "Open another one: `eigentensor channel open`."
 
 
 class ConfigError(EigenTensorError):

@@ -19,7 +19,7 @@ _PLACES = range(1 << 32)
 
 
 class Struct(Object):
-    """A struct of Deals.sol, whose fields fit their Solidity types."""
+    """What is exchanged about channels: fields that are a contract's, too, fit their Solidity types."""
 
     __slots__ = ()
 

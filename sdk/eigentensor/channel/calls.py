@@ -1,0 +1,179 @@
+"""A paid call over HTTP: what is to be computed, what pays for it, what comes back; prices of programs.
+
+`POST /v1/channels/{channel}/calls` has the computation in its query, the inputs as its body and the payment in a header
+(`x402`); the answer has the outputs as its body and the `CallResponse` in one. Both sides make the call's order of that
+by themselves: its terms are the deal's, so it has none, and names its place alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Self
+
+from eigentensor import merkle
+from eigentensor.channel.deals import CallReceipt, Deal, Offer, Struct, Voucher
+from eigentensor.channel.signed import nonce_of
+from eigentensor.errors import BindingError, TaskError
+from eigentensor.task.order import NONE, Order
+from eigentensor.wire import BOOLEAN, Address, Block, Count, Data, Hash, Object, Size, Wei, read, unhex
+
+SALT = 192  #: random bits of an order's nonce
+SEMANTICS = 1  # of the numerics: the program's, which its root names as well
+_HASH = 32  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """What a call computes, without its inputs: a program with the roots of what is bound to it."""
+
+    program: bytes
+    """The program root."""
+    weights: bytes = NONE
+    """The bindings root of the weights."""
+    states: bytes = NONE
+    """The bindings root of the states, which an earlier call left or the operator was given."""
+    variables: Mapping[str, int] = field(default_factory=dict)
+    """The values of the program's variables."""
+    repeat: int = 1
+    """How many times the program is executed."""
+
+    def order(self, deal: Deal, channel: bytes, index: int, salt: int, inputs: bytes) -> Order:
+        """The order of call `index` of a channel. Raises ValueError for what fits no order."""
+        return Order(
+            client=deal.client, nonce=nonce_of(index, salt), semantics=SEMANTICS, program=self.program, inputs=inputs,
+            weights=self.weights, states=self.states, variables=merkle.variables_root(self.variables),
+            repeat=self.repeat, min_price=0, max_price=0, ramp_start=0, ramp_length=0, check_fee=0, check_rate=0,
+            verifiers=0, value_at_risk=0, exec=0, accept_by=0, operators=channel,
+        )  # fmt: skip
+
+    def query(self) -> list[tuple[str, str]]:
+        """As a URL has it: roots in hex, `variable=NAME:NUMBER`; what is not there is left out."""
+        roots = {"program": self.program, "weights": self.weights, "states": self.states}
+        pairs = [(name, root.hex()) for name, root in roots.items() if root != NONE]
+        pairs += [("variable", f"{name}:{value}") for name, value in sorted(self.variables.items())]
+        return pairs + [("repeat", str(self.repeat))] * (self.repeat != 1)
+
+    @classmethod
+    def of_query(cls, pairs: list[tuple[str, str]]) -> Self:
+        """The inverse of `query`. Raises BindingError for what is none."""
+        values: dict[str, Any] = {"variables": {}}
+        try:
+            for name, text in pairs:
+                if name == "variable":
+                    variable, _, value = text.rpartition(":")
+                    _set(values["variables"], variable, int(value))
+                elif name == "repeat":
+                    _set(values, name, int(text))
+                elif name in ("program", "weights", "states"):
+                    _set(values, name, _root(text))
+                else:
+                    raise ValueError(f"{name!r} is no part of a computation")
+            return cls(**values)
+        except (TypeError, ValueError) as error:
+            raise BindingError(
+                f"the query names no computation: {error}",
+                fix="Write program=ROOT, and where there are any weights=, states=, variable=NAME:NUMBER, repeat=.",
+            ) from None
+
+
+def _set(values: dict[str, Any], name: str, value: Any) -> None:
+    if name in values:
+        raise ValueError(f"{name!r} is there twice")
+    values[name] = value
+
+
+def _root(text: str) -> bytes:
+    if len(root := unhex(text)) != _HASH:
+        raise ValueError(f"{text!r} is no root")
+    return root
+
+
+@dataclass(frozen=True, slots=True)
+class Payment(Struct):
+    """What pays for a call, and makes its order what it is. The call's index is one less than the voucher's count."""
+
+    salt: Count
+    """The random part of the order's nonce."""
+    inputs: Hash
+    """The bindings root of the inputs."""
+    voucher: Voucher
+    """What the payer owes with this call."""
+    signature: Data
+    """The payer's, of the voucher."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for values that do not fit."""
+        if not 0 <= self.salt < 1 << SALT or len(self.inputs) != _HASH or not self.voucher.count:
+            raise ValueError("salt, inputs or count of the payment are none")
+
+
+@dataclass(frozen=True, slots=True)
+class CallResponse(Struct):
+    """What the operator answers beside the outputs."""
+
+    receipt: CallReceipt
+    """The result of the call."""
+    signature: Data
+    """The offer's signer's, of the receipt."""
+    states: Hash = NONE
+    """The bindings root of the new states, which another call may go on from; zeros: there are none."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for values that do not fit."""
+        if len(self.states) != _HASH:
+            raise ValueError(f"states of the call response must not be {self.states!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramQuote(Struct):
+    """For which price an operator executes a program of its offer."""
+
+    program: Annotated[Hash, "bytes32"]
+    """The program root."""
+    repeat: Annotated[int, "uint32"]
+    """The most repeats."""
+    price: Annotated[Wei, "uint256"]
+    """Wei for each repeat."""
+    is_warm: Annotated[bool, BOOLEAN]
+    """Whether it is compiled and in memory."""
+
+    def price_of(self, repeat: int) -> int:
+        """Wei of a call with so many repeats."""
+        return self.price * repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Quote(Object, schema="eigentensor.quote/1"):
+    """`eigentensor.quote/1`: what an operator offers to those who call it. Amounts are wei, times are blocks."""
+
+    chain_id: Size
+    """The chain."""
+    channels: Address
+    """The market for paid calls on it."""
+    pool: Hash
+    """The hash of the offer."""
+    offer: Offer
+    """The terms of all channels of the pool."""
+    number: Size
+    """The batch that calls stand in now; 0: none is begun."""
+    commit_by: Block
+    """The last block in which it is committed."""
+    programs: tuple[ProgramQuote, ...]
+    """What is executed, and for which price."""
+    body_limit: Size
+    """The most bytes of inputs of a call."""
+
+    def quote_of(self, program: bytes) -> ProgramQuote | None:
+        """The quote of a program; None: it is not executed."""
+        return next((one for one in self.programs if one.program == program), None)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Reads its members. Raises TaskError for anything else."""
+        try:
+            if values["schema"] != cls.SCHEMA:
+                raise ValueError(f"it is of {values['schema']!r}")
+            return cls(**read(cls, values))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise TaskError(
+                f"the quote is malformed: {error}", fix="Ask another operator, or this one in its version."
+            ) from None
