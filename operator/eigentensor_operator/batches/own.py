@@ -151,8 +151,9 @@ def _checked(batches: Batches, life: BatchLife) -> Step | None:
 
 def may_seed(batches: Batches, life: BatchLife) -> bool:
     """Whether the seed can still be recorded, and is not being recorded for another batch."""
-    sent = (batches.life(case) for case in batches.cases.values() if case.is_doing(Step.SEED))
-    is_sent = any(other.seed_block == life.seed_block for other in sent)
+    known = batches.pools.batches
+    sent = (known[name] for name, case in batches.cases.items() if case.is_doing(Step.SEED) and name in known)
+    is_sent = any(other.committed_at is not None and other.seed_block == life.seed_block for other in sent)
     return not is_sent and life.seed_block < batches.head + 1 <= life.record_by
 
 
