@@ -3,21 +3,23 @@ when it leads to what the chain has."""
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from eigentensor.channel.life import BatchLife
-from eigentensor.channel.sharing import Placed, Share, ShareRequest, placed
-from eigentensor.errors import BlobCorrupt, BlobTooLarge, EigenTensorError, GatewayError
+from eigentensor.channel.lines import CallPlace, CallProof, open_line
+from eigentensor.channel.shown import ShareRequest, ShownCall, ShownShare
+from eigentensor.channel.signed import task_of
+from eigentensor.errors import BlobCorrupt, BlobTooLarge, EigenTensorError, GatewayError, WrongReceipt
 from eigentensor.reexecution.inputs import BoundProgram, fetch_bound
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.names import parse_name
 from eigentensor.store.parts import encode_variables
 from eigentensor.task import Domain, Order
 from eigentensor.task.order import Signer, sign
-from eigentensor_operator.policy import Policy
 
 SECONDS = 10.0  #: of silence of an endpoint
 SHARE_BYTES = 16 << 20  #: of the largest share: 256 calls of 64 KiB each
@@ -37,16 +39,15 @@ class Endpoint:
         """Closes its connections."""
         self._http.close()
 
-    def share(self, request: ShareRequest, signature: bytes) -> Share:
+    def share(self, request: ShareRequest, signature: bytes) -> ShownShare:
         """A share, as the endpoint tells of it. Raises GatewayError, TaskError."""
         path = f"/v1/batches/{request.batch.hex()}/shares/{request.share}"
-        asked = {"operator": request.operator, "signature": "0x" + signature.hex()}
-        data = self._get(path, asked, SHARE_BYTES)
+        data = self._get(path, {"signature": "0x" + signature.hex()}, SHARE_BYTES)
         try:
             values: Any = httpx.Response(200, content=data).json()
         except (ValueError, RecursionError):
             raise GatewayError(f"{self._url} answers no JSON", fix="Ask again, or demand the calls.") from None
-        return Share.from_json(values)
+        return ShownShare.from_json(values)
 
     def fetch(self, name: str | bytes) -> Path:
         """The file of a blob in the local store. Raises GatewayError, BlobTooLarge, BlobCorrupt."""
@@ -80,12 +81,44 @@ class Endpoint:
             raise GatewayError(f"{self._url} does not answer: {error!r}", fix="Ask again.") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A call of a share with its number in the batch and the position of its line there."""
+
+    number: int
+    position: int
+    task: bytes
+    """The hash of its order."""
+    shown: ShownCall
+
+    def place(self, life: BatchLife, outputs_root: bytes) -> CallPlace:
+        """All that leads to the call, once its result is known."""
+        proof = CallProof(self.shown.index, self.task, outputs_root, self.shown.path)
+        return CallPlace(open_line(life.lines, self.position), proof, self.shown.order)
+
+
+def placed(share: ShownShare, life: BatchLife, domain: Domain) -> list[Placed]:
+    """The calls of a share, each of which stands in the batch where the draw says. Raises WrongReceipt for the first
+    that does not, and for another number of calls."""
+    numbers = life.numbers(share.share)
+    if share.batch != life.batch or len(share.calls) != len(numbers):
+        raise WrongReceipt("calls", f"the share has {len(numbers)} calls, {len(share.calls)} are shown")
+    calls = []
+    for number, shown in zip(numbers, share.calls, strict=True):
+        position = life.line_of(number)
+        line = life.lines[position]
+        if line.index_of(number) != shown.index or not shown.leads_to(line, domain):
+            raise WrongReceipt("path", f"call {number} does not lead to the batch's root")
+        calls.append(Placed(number, position, task_of(domain, shown.order), shown))
+    return calls
+
+
 class Sources:
     """The calls of shares, with what they bind: from their operators, whose URLs the gateway knows, and what these lack
     (programs, weights) from the gateway itself."""
 
-    def __init__(self, gateway: GatewayClient, policy: Policy, domain: Domain, signer: Signer) -> None:
-        self._gateway, self._policy, self._domain, self._signer = gateway, policy, domain, signer
+    def __init__(self, gateway: GatewayClient, domain: Domain, signer: Signer) -> None:
+        self._gateway, self._domain, self._signer = gateway, domain, signer
         self._endpoints: dict[str, Endpoint] = {}
 
     def close(self) -> None:
@@ -95,15 +128,15 @@ class Sources:
 
     def share(self, life: BatchLife, share: int) -> list[Placed]:
         """The calls of a share of a batch, proven to stand in it. Raises StoreError, TaskError."""
-        request = ShareRequest(life.batch, share, self._policy.operator)
-        shown = self._endpoint(life.offer.operator).share(request, sign(request.digest(self._domain), self._signer))
+        request = ShareRequest(life.batch, share)
+        shown = self._endpoint(life.offer.operator).share(request, sign(request.hash(self._domain), self._signer))
         return placed(shown, life, self._domain)
 
     def bound(self, operator: str, call: Placed) -> BoundProgram:
         """Everything that the order of a call of `operator` names. Raises StoreError, ProgramError, BindingError."""
-        if call.shared.variables:
-            self._gateway.store.put(encode_variables(call.shared.variables))
-        return self.bound_by(operator, call.shared.order)
+        if call.shown.variables:
+            self._gateway.store.put(encode_variables(call.shown.variables))
+        return self.bound_by(operator, call.shown.order)
 
     def bound_by(self, operator: str, order: Order) -> BoundProgram:
         """The same of an order whose variables were seen before."""

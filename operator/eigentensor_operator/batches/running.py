@@ -63,7 +63,7 @@ class Running:
         blank = {name: Case(name) for name in pools.batches}
         self.batches = Batches(self._fresh.policy, self._fresh.domain, pools, blank | self._store.cases())
         if self._calls is not None:
-            self._calls.rolled_back(block + 1)
+            self._calls.rolled_back(block)
         market, urgent, games = Lane("batches", 2), Lane("batches urgent", 4), Lane("batches games", 8)
         show = Lane("batches show", 4)
         self._lanes = (
@@ -89,7 +89,7 @@ class Running:
         self._reported.clear()
         self._feed(RolledBack(block))
         if self._calls is not None:
-            self._calls.rolled_back(block + 1)
+            self._calls.rolled_back(block)
 
     def stands(self, operator: Operator) -> None:
         """The head, of which everything was observed. Raises ChainError."""

@@ -1,5 +1,5 @@
-"""What an operator shows of a committed batch: roots of shares, parts of them, single calls and leaves of their inputs,
-and a share to its verifier. Out of the calls that it keeps, and the lines that the chain has; nothing is sent here."""
+"""What an operator shows of a committed batch: roots of shares, parts of them, single calls and leaves of their
+inputs. Out of the calls that it keeps, and the lines that the chain has; nothing is sent here."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,6 @@ from eigentensor.chain import LeafProof
 from eigentensor.channel import CallPlace, LineProof, Part, open_line, share_root
 from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.channel.lines import CallProof, open_part
-from eigentensor.channel.sharing import Share, SharedCall
 from eigentensor.errors import BlobNotFound
 from eigentensor.program import Role
 from eigentensor.tracing import Flat
@@ -52,15 +51,6 @@ class Shown:
             for is_state in (False, True)
         }
         return [prove(leaf, flats[leaf.state], {}) for leaf in demand.leaves]
-
-    def share(self, share: int) -> Share:
-        """A share, as its verifier sees it: without results."""
-        return Share(self._life.batch, share, tuple(map(self._shared, self._life.numbers(share))))
-
-    def _shared(self, number: int) -> SharedCall:
-        call, position = self._call(number), self._life.line_of(number)
-        result = merkle.result_of(call.receipt.outputs_root)
-        return SharedCall(call.order, result, self._path(position, call.receipt.index), dict(call.variables))
 
     def _path(self, position: int, index: int) -> tuple[bytes, ...]:
         line = self._life.lines[position]

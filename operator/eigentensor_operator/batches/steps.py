@@ -4,6 +4,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -12,7 +13,6 @@ from eigentensor import economics, merkle
 from eigentensor.chain import Chain, Mined, Opening
 from eigentensor.channel import CallPlace, Sheet, share_root
 from eigentensor.channel.life import BatchLife, CallDemand
-from eigentensor.channel.sharing import Placed
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
     ChainError,
@@ -24,13 +24,15 @@ from eigentensor.errors import (
     WrongBits,
 )
 from eigentensor.player import Player
+from eigentensor.program import Role
 from eigentensor.reexecution.inputs import BoundProgram
-from eigentensor.task import Order, commitment
+from eigentensor.reexecution.warm import WarmExecution
+from eigentensor.task import NONE, Order, commitment
 from eigentensor.task.candidates import DRAWS
 from eigentensor_operator.batches import checking, own, showing
 from eigentensor_operator.batches.case import Case, Doubt, Seal, Step
 from eigentensor_operator.batches.events import Done, Doubted, Looked, Outcome, Sealed, Undone
-from eigentensor_operator.batches.fetching import Sources
+from eigentensor_operator.batches.fetching import Placed, Sources
 from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.calls.interface import Calls
 from eigentensor_operator.device import Device
@@ -40,6 +42,7 @@ from eigentensor_operator.steps import reason_of
 _SHARES = 8  # fetched shares that stay in memory
 _AT_ONCE = 8  # messages of one step that are on their way together
 _NOT_DEMANDED = "NotDemanded"
+_OF_CALLS = (Role.INPUT, Role.STATE)  # what calls of one program and its weights differ by
 
 
 class Steps:
@@ -214,18 +217,28 @@ class Steps:
         return Done(case.batch, Step.FETCH)
 
     def _execute(self, batches: Batches, case: Case, life: BatchLife) -> Outcome:
-        """Each call, before any is answered for. Whoever contradicts stakes a bond on its device: it gives the same
-        again."""
+        """Each call, before any is answered for; each program stays warm meanwhile."""
         assert case.drawn is not None and case.drawn.index is not None
-        roots = []
-        for call in self._share(life, case.drawn.index // DRAWS):
-            root = self._root(batches, self._bound(life, call))
-            if merkle.result_of(root) != call.shared.result:
-                return self._differs(batches, case, life, call, root)
-            roots.append(root)
+        calls, roots = self._share(life, case.drawn.index // DRAWS), []
+        with ExitStack() as stack:
+            warm: dict[tuple[bytes, bytes], WarmExecution] = {}
+            for call in calls:
+                bound, order = self._bound(life, call), call.shown.order
+                key = order.program, order.weights
+                if key not in warm:
+                    weights = None if order.weights == NONE else self._sources.fetch(life.offer.operator, order.weights)
+                    warm[key] = self._device.warm(bound.program, weights, _seconds(batches))
+                    stack.callback(warm[key].close)
+                mine = {name: bound.tensors[name] for role in _OF_CALLS for name in bound.program.named(role)}
+                results = warm[key].execute(mine, bound.variables, bound.repeat, _seconds(batches))
+                root = merkle.results_root(bound.program, results)
+                if merkle.result_of(root) != call.shown.result:
+                    return self._differs(batches, case, life, call, root)
+                roots.append(root)
         return Sealed(case.batch, Seal(case.drawn.index, share_root(roots), secrets.token_bytes(32)))
 
     def _differs(self, batches: Batches, case: Case, life: BatchLife, call: Placed, root: bytes) -> Outcome:
+        """Whoever contradicts stakes a bond on its device: it gives the same again, in a process of its own."""
         if (again := self._root(batches, self._bound(life, call))) != root:
             raise WrongBits(f"this device gives {root.hex()}, and then {again.hex()}")
         return Doubted(case.batch, Step.EXECUTE, Doubt(call.number, root))
@@ -235,7 +248,7 @@ class Steps:
         assert case.doubt is not None
         call = self._call(life, case, case.doubt.number)
         root = self._root(batches, self._bound(life, call))
-        if merkle.result_of(root) != call.shared.result:
+        if merkle.result_of(root) != call.shown.result:
             return self._differs(batches, case, life, call, root)
         late = Reason(Code.DATA, "a share that is served in time", "a right call, shown late")
         return Doubted(case.batch, Step.JUDGE, None, late)
@@ -319,8 +332,7 @@ class Steps:
         return bound
 
     def _root(self, batches: Batches, bound: BoundProgram) -> bytes:
-        seconds = batches.policy.parameters.max_exec * batches.policy.block_seconds
-        results = self._device.execute(bound, seconds, secrets.token_bytes(32))
+        results = self._device.execute(bound, _seconds(batches), secrets.token_bytes(32))
         return merkle.results_root(bound.program, results)
 
     def _play(self, step: Step, batches: Batches, life: BatchLife, number: int) -> Mined | None:
@@ -341,6 +353,11 @@ class Steps:
         if operator == self._operator:
             return self._served().bound_of(task)
         return self._sources.bound_by(operator, order)
+
+
+def _seconds(batches: Batches) -> float:
+    """That one call may take: nobody knows what its operator allowed it."""
+    return batches.policy.parameters.max_exec * batches.policy.block_seconds
 
 
 def _reason_of(error: EigenTensorError) -> Reason:
