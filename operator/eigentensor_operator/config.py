@@ -117,6 +117,11 @@ class Settings(BaseSettings):
         return self.data_dir / "operator.sqlite"
 
     @property
+    def batches(self) -> Path:
+        """The file of the journal of batches of paid calls."""
+        return self.data_dir / "batches.sqlite"
+
+    @property
     def drain_file(self) -> Path:
         """While this file exists, nothing more is accepted."""
         return self.data_dir / "draining"

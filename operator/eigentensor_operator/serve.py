@@ -57,7 +57,7 @@ def serve(settings: Settings) -> None:
     metrics = Metrics(network.deployment.token_symbol)
     sources = Sources(gateway, network.deployment.channels_domain, account)
     hands = BatchSteps(chain, None, sources, device, settings.drain_file, operator)
-    batches = Running(chain, BatchStore(settings.data_dir / "batches.sqlite"), hands, policy, metrics, None)
+    batches = Running(chain, BatchStore(settings.batches), hands, policy, metrics, None)
     steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
     daemon = Daemon(
         chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,

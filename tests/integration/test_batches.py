@@ -84,7 +84,7 @@ def test_a_batch_is_served_committed_checked_and_paid_to_the_last_wei(
     with street.operating(operator, offer, made, key) as serving, street.operating(verifiers[0]):
         customer = customers(client, serving, offer, made, DEPOSIT)
         batch = customer.batch(1)
-        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun")
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
         customer.open()
         for value in range(CALLS):
             customer.call(value)
@@ -128,7 +128,7 @@ def test_one_wrong_result_among_many_is_convicted_by_the_drawn_verifier_alone(
     with street.operating(operator, offer, lying, key) as serving, street.operating(verifiers[0]):
         customer = customers(client, serving, offer, made, DEPOSIT)
         batch = customer.batch(1)
-        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun")
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
         customer.open()
         for value in range(CALLS):
             customer.call(value)
@@ -164,7 +164,7 @@ def test_an_operator_whose_shares_nobody_sees_shows_its_calls_or_is_convicted(
         with street.operating(operator, offer, made, key, silent=True) as serving:
             customer = customers(client, serving, offer, made, DEPOSIT)
             batch = customer.batch(1)
-            until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun")
+            until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
             customer.open()
             for value in range(CALLS):
                 customer.call(value)

@@ -18,7 +18,7 @@ from eigentensor.channel.calls import Computation, DealRequest, Payment, SignedD
 from eigentensor.channel.life import BatchLife
 from eigentensor.channel.payer import Payer
 from eigentensor.economics import WAD
-from eigentensor.program import Role
+from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.tensors import dump_safetensors, parse_flat
@@ -124,6 +124,8 @@ class Street:
                 service = CallService(domain, parameters, key, ledger, LocalStore(folder / "shelf"), served, rules)
                 stack.callback(service.close)
                 service.offer(offer, made.listed)
+                for one in made.served.values():  # as whoever starts an operator gives it its programs
+                    store.put(encode(one.program))
             device, sources = Device(1 << 28), Sources(gateway, domain, chain.account)
             stack.callback(sources.close)
             batches: list[Running] = []
@@ -157,10 +159,12 @@ class Street:
             yield operator
 
 
-def until(is_so: Callable[[], Any], what: str = "") -> None:
+def until(is_so: Callable[[], Any], what: str, *parties: "Operator") -> None:
+    """Waits; says what did not come, and what the operators were about."""
     end = time.monotonic() + PATIENCE
     while not is_so():
-        assert time.monotonic() < end, what
+        about = [(one.running.batches.desks, one.running.batches.cases, one.running.batches.at) for one in parties]
+        assert time.monotonic() < end, f"{what}: {about}"
         time.sleep(0.05)
 
 
