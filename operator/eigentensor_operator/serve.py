@@ -29,6 +29,10 @@ def serve(settings: Settings) -> None:
     """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError, NoSandbox before it begins, and
     ExecutionError if its device fails the self-test, when nothing is at stake any more."""
     configure_logs(settings)
+    if settings.calls:
+        raise ConfigError(
+            "this version does not commit batches of paid calls yet, and so serves none", fix="Leave out --calls."
+        )
     os.umask(0o077)  # a salt that others can read hides nothing
     log = structlog.get_logger()
     network = Network.load(settings.network)
