@@ -117,6 +117,7 @@ class Settings(BaseSettings):
     verify: bool = True
 
     calls: Annotated[str, AfterValidator(_listen)] = ""
+    calls_url: str = Field("", max_length=256)
     call_programs: tuple[CallProgram, ...] = ()
     call_price: Tokens = "0.0001"
     call_most: Tokens = "1"
@@ -159,6 +160,11 @@ class Settings(BaseSettings):
     def journal(self) -> Path:
         """The file of the journal."""
         return self.data_dir / "operator.sqlite"
+
+    @property
+    def batches(self) -> Path:
+        """The file of the journal of batches of paid calls."""
+        return self.data_dir / "batches.sqlite"
 
     @property
     def call_ledger(self) -> Path:

@@ -4,17 +4,26 @@ import logging
 import os
 import signal
 import sys
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from types import FrameType
 
 import structlog
 
 from eigentensor.chain import Chain, Network
 from eigentensor.chain.units import GWEI
+from eigentensor.channel import Key
 from eigentensor.errors import ConfigError
 from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
 from eigentensor_operator.alarms import HINDERING
+from eigentensor_operator.batches.drawing import OwnDraws
+from eigentensor_operator.batches.fetching import Sources
+from eigentensor_operator.batches.running import Running
+from eigentensor_operator.batches.steps import Steps as BatchSteps
+from eigentensor_operator.batches.store import BatchStore
+from eigentensor_operator.calls.server import call_server, call_service
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
@@ -29,10 +38,6 @@ def serve(settings: Settings) -> None:
     """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError, NoSandbox before it begins, and
     ExecutionError if its device fails the self-test, when nothing is at stake any more."""
     configure_logs(settings)
-    if settings.calls:
-        raise ConfigError(
-            "this version does not commit batches of paid calls yet, and so serves none", fix="Leave out --calls."
-        )
     os.umask(0o077)  # a salt that others can read hides nothing
     log = structlog.get_logger()
     network = Network.load(settings.network)
@@ -42,45 +47,59 @@ def serve(settings: Settings) -> None:
     if not settings.unsafe_no_sandbox:
         available()
     device = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
+    with ExitStack() as held:
+        chain = Chain(
+            network, account, settings.data_dir / "transactions.sqlite",
+            patience=max(10.0, 3 * settings.block_seconds), deadline=max(60.0, 10 * settings.block_seconds),
+            max_fee=int(settings.max_fee_gwei * GWEI),
+        )  # fmt: skip
+        held.callback(chain.journal.close)
+        store = held.enter_context(closing(Store(settings.journal)))
+        if not store.belongs_to(network.deployment.task_market, operator):
+            raise ConfigError(
+                f"{settings.data_dir} belongs to another operator or market",
+                fix="Choose another folder with --data-dir.",
+            )
+        blobs = LocalStore(settings.data_dir / "blobs")
+        gateway = held.enter_context(closing(GatewayClient(network.gateway_url, blobs, limit=settings.max_memory)))
+        calls = None
+        if settings.calls:
+            key = Key(bytes(account.key))
+            calls = held.enter_context(call_service(settings, network, operator, key, gateway))
+        metrics = Metrics(network.deployment.token_symbol)
+        sources = held.enter_context(closing(Sources(gateway, network.deployment.channels_domain, account)))
+        hands = BatchSteps(chain, calls, sources, device, settings.drain_file, operator)
+        journal = held.enter_context(closing(BatchStore(settings.batches)))
+        batches = Running(chain, journal, hands, policy, metrics, calls)
+        if calls is not None:
+            draws = OwnDraws(chain, lambda: batches.batches)
+            served = call_server(settings, network, calls, blobs, draws)
+            held.callback(served.stop)
+            policy = replace(policy, calls=settings.calls_url or f"http://{settings.calls_address[0]}:{served.port}")
+            log.info("calls", address=policy.calls)
+        steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
+        daemon = Daemon(
+            chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
+            lambda: log.info(
+                "ready", operator=operator, signer=account.address, network=network.name, node_port=node.port
+            ),
+            batches,
+        )  # fmt: skip
+        metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
+        node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
+        held.callback(node.stop)
 
-    chain = Chain(
-        network, account, settings.data_dir / "transactions.sqlite",
-        patience=max(10.0, 3 * settings.block_seconds), deadline=max(60.0, 10 * settings.block_seconds),
-        max_fee=int(settings.max_fee_gwei * GWEI),
-    )  # fmt: skip
-    store = Store(settings.journal)
-    if not store.belongs_to(network.deployment.task_market, operator):
-        raise ConfigError(
-            f"{settings.data_dir} belongs to another operator or market", fix="Choose another folder with --data-dir."
-        )
-    gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
-    metrics = Metrics(network.deployment.token_symbol)
-    steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
-    daemon = Daemon(
-        chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
-        lambda: log.info(
-            "ready", operator=operator, signer=account.address, network=network.name, node_port=node.port
-        ),
-    )  # fmt: skip
+        def end(number: int, _: FrameType | None) -> None:
+            log.info("ending", signal=signal.Signals(number).name)
+            daemon.stop()
 
-    metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
-    node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
-
-    def end(number: int, _: FrameType | None) -> None:
-        log.info("ending", signal=signal.Signals(number).name)
-        daemon.stop()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    log.info("started", operator=operator, node_port=node.port)
-    try:
-        daemon.run()
-    finally:
-        node.stop()
-        store.close()
-        chain.journal.close()
-        gateway.close()
-        log.info("ended")
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
+        log.info("started", operator=operator, node_port=node.port)
+        try:
+            daemon.run()
+        finally:
+            log.info("ended")
 
 
 def services_of(daemon: Daemon, device: str) -> list[Service]:

@@ -54,7 +54,7 @@ class Running:
         """What was known at the block from which the chain is read on. `put` brings outcomes into the daemon's thread,
         `device` executes for tasks as well."""
         self._put = put
-        block = checkpoint.number if checkpoint else -1
+        block = checkpoint.number if checkpoint else 0
         self._store.roll_back(block)
         pools = self._fresh.pools
         for event in self._store.events():
@@ -74,6 +74,10 @@ class Running:
             | dict.fromkeys(_DEVICE, device)
             | {Step.FETCH: Lane("batches fetch", 2)}
         )
+
+    def close(self) -> None:
+        """Closes its journal."""
+        self._store.close()
 
     # ---- in ----
 
@@ -158,8 +162,9 @@ class Running:
             if old is not None and old.doubt is not case.doubt and case.doubt is not None:
                 what = "is withheld" if case.doubt.root is None else "is wrong"
                 self._log.error(f"a call {what}", batch=name.hex(), number=case.doubt.number)
-            if old is not None and old.unanswered is not case.unanswered and case.unanswered is not None:
-                self._log.info("share not answered", batch=name.hex(), **_words(case.unanswered))
+            reason = case.unanswered
+            if reason is not None and (old is None or old.unanswered is None or old.unanswered.code is not reason.code):
+                self._log.info("share not answered", batch=name.hex(), **_words(reason))
         for name, desk in after.desks.items():
             was = before.desks.get(name)
             if desk.refused is not None and (was is None or was.refused != desk.refused):
