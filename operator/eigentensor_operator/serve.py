@@ -30,6 +30,7 @@ from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import NodeServer, Service, Status, node_app
+from eigentensor_operator.policy import Policy
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store
 
@@ -62,21 +63,10 @@ def serve(settings: Settings) -> None:
             )
         blobs = LocalStore(settings.data_dir / "blobs")
         gateway = held.enter_context(closing(GatewayClient(network.gateway_url, blobs, limit=settings.max_memory)))
-        calls = None
-        if settings.calls:
-            key = Key(bytes(account.key))
-            calls = held.enter_context(call_service(settings, network, operator, key, gateway))
         metrics = Metrics(network.deployment.token_symbol)
-        sources = held.enter_context(closing(Sources(gateway, network.deployment.channels_domain, account)))
-        hands = BatchSteps(chain, calls, sources, device, settings.drain_file, operator)
-        journal = held.enter_context(closing(BatchStore(settings.batches)))
-        batches = Running(chain, journal, hands, policy, metrics, calls)
-        if calls is not None:
-            draws = OwnDraws(chain, lambda: batches.batches)
-            served = call_server(settings, network, calls, blobs, draws)
-            held.callback(served.stop)
-            policy = replace(policy, calls=settings.calls_url or f"http://{settings.calls_address[0]}:{served.port}")
-            log.info("calls", address=policy.calls)
+        key = Key(bytes(account.key)) if settings.calls else None
+        batches, url = batches_of(held, settings, key, chain, gateway, device, policy, metrics)
+        policy = replace(policy, calls=url)
         steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
         daemon = Daemon(
             chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
@@ -100,6 +90,29 @@ def serve(settings: Settings) -> None:
             daemon.run()
         finally:
             log.info("ended")
+
+
+def batches_of(
+    held: ExitStack, settings: Settings, key: Key | None, chain: Chain, gateway: GatewayClient, device: Device,
+    policy: Policy, metrics: Metrics,
+) -> tuple[Running, str]:  # fmt: skip
+    """Batches of paid calls, which `held` ends, and the URL at which calls are served; empty where none are:
+    without the signer's `key`."""
+    operator, domain, calls = policy.operator, chain.deployment.channels_domain, None
+    if key is not None:
+        calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway))
+    sources = held.enter_context(closing(Sources(gateway, domain, chain.account)))
+    hands = BatchSteps(chain, calls, sources, device, settings.drain_file, operator)
+    journal = held.enter_context(closing(BatchStore(settings.batches)))
+    batches = Running(chain, journal, hands, policy, metrics, calls)
+    if calls is None:
+        return batches, ""
+    draws = OwnDraws(chain, lambda: batches.batches)
+    served = call_server(settings, chain.network, calls, gateway.store, draws)
+    held.callback(served.stop)
+    url = settings.calls_url or f"http://{settings.calls_address[0]}:{served.port}"
+    structlog.get_logger().info("calls", url=url)
+    return batches, url
 
 
 def services_of(daemon: Daemon, device: str) -> list[Service]:

@@ -10,8 +10,8 @@ from eigentensor.channel.pools import Pools
 from eigentensor_operator.batches.case import Case, Doubt, Step
 from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.batches.store import BatchStore, changed, news
-from support.stories.batches import DOMAIN, MIX, Blocks
-from support.stories.operator import PARAMETERS, POLICY
+from support.stories.batches import MIX, Blocks
+from support.stories.operator import DOMAIN, PARAMETERS, POLICY
 
 
 def kept(store: BatchStore, before: Batches, after: Batches) -> None:
