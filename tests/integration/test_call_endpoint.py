@@ -16,7 +16,7 @@ from eigentensor.channel import Key, Voucher, batch_of, channel_of, events, hash
 from eigentensor.channel.calls import CallResponse, ChannelStatus, DealRequest, Payment, Quotes
 from eigentensor.channel.shown import ShareRequest, ShownShare
 from eigentensor.channel.state import BatchState, Breach
-from eigentensor.errors import BlobNotFound
+from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed
 from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
 from eigentensor.store.tensors import dump_safetensors, parse_flat
@@ -408,6 +408,18 @@ def test_whoever_is_ill_says_so(endpoint: Endpoint) -> None:
     client = endpoint.client()
     x, work = {"x": ones(1)}, client.computation()
     assert client.post(work, client.payment(work, x), x).status_code == 503
+
+
+def test_refusals_are_errors_of_the_service_before_they_are_problems(endpoint: Endpoint) -> None:
+    client, service = endpoint.client(), endpoint.service
+    work, x = client.computation(), {"x": ones(3)}
+    payment = client.payment(work, x)
+    inputs = service.read(endpoint.programs.served["scaling"].program, work, dump_safetensors(x))
+    service.take(client.payer.channel, work, payment, inputs, "me").result(60)
+    with pytest.raises(CallConflict, match="call 0 of the channel is another one"):
+        service.take(client.payer.channel, work, replace(payment, salt=8), inputs, "me")
+    with pytest.raises(ChannelClosed, match="no such channel"):
+        service.take(b"?" * 32, work, payment, inputs, "me")
 
 
 def test_receipts_are_signed_for_what_the_voucher_paid(endpoint: Endpoint) -> None:
