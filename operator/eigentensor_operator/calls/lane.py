@@ -20,7 +20,7 @@ from eigentensor_operator.calls.channels import Answer, Ticket
 from eigentensor_operator.calls.ledger import Executed
 
 GROUP = 64  #: calls that are written together at most
-LINGER = 0.005  #: seconds after which a group is written, whoever waits
+LINGER = 0.005  #: seconds after which a group is written, whoever waits; or as long as the last one took to write
 _log = structlog.get_logger(__name__)
 
 
@@ -67,6 +67,7 @@ class Lane:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._jobs: queue.SimpleQueue[Ticket | Job | None] = queue.SimpleQueue()
+        self._linger = LINGER
         self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
         self._thread.start()
 
@@ -90,7 +91,7 @@ class Lane:
         job = self._jobs.get()
         while job is not None:
             group: list[Done] = []
-            until = time.perf_counter() + LINGER
+            until = time.perf_counter() + self._linger
             while isinstance(job, Ticket):
                 if (done := self._execute(job)) is not None:
                     group.append(done)
@@ -122,8 +123,10 @@ class Lane:
     def _write(self, group: list[Done]) -> None:
         if not group:
             return
+        start = time.perf_counter()
         try:
             self._work.write(group)
+            self._linger = max(LINGER, time.perf_counter() - start)
         except (sqlite3.Error, OSError) as error:
             self._work.stop(f"the ledger cannot be written: {error}")
             for done in group:
