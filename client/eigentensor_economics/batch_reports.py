@@ -53,7 +53,7 @@ def verdict(lie: Lie) -> str:
     return "pays" if lie.brings.low > 0 else "cannot be told"
 
 
-def batch(x: BatchSituation) -> "schemas.Batch":
+def batch(x: BatchSituation) -> "schemas.AssumedBatch":
     """The numbers of a batch, amounts in tokens."""
     m = x.amounts
     return {
@@ -85,7 +85,7 @@ def lies(x: BatchSituation, estimates: Sequence[Lie], batches: int, seed: int) -
         "lies": [
             {
                 "way": lie.way.name, "does": lie.way.does, "wrong": lie.wrong,
-                "found": lie.found.value, "expected_found": lie.expected_found,
+                "seen": lie.seen.value, "expected_seen": lie.expected_seen,
                 "brings": lie.brings.value, "low": lie.brings.low, "high": lie.brings.high, "expected": lie.expected,
                 "pays_from": lie.pays_from, "verdict": verdict(lie),
             }
@@ -98,7 +98,7 @@ def lies_lines(x: BatchSituation, estimates: Sequence[Lie]) -> list[str | Table]
     """The same for people: the terms, a line for each lie, and what the ways are."""
     rows = [
         [
-            f"{lie.wrong:,}", lie.way.name, f"{lie.found.value:.1%}", f"{lie.expected_found:.1%}",
+            f"{lie.wrong:,}", lie.way.name, f"{lie.seen.value:.1%}", f"{lie.expected_seen:.1%}",
             f"{lie.brings.value:+.4g}", f"{lie.brings.low:+.4g} … {lie.brings.high:+.4g}", f"{lie.expected:+.4g}",
             "never" if lie.pays_from is None else f"{lie.pays_from:.1%}", verdict(lie),
         ]
@@ -110,7 +110,7 @@ def lies_lines(x: BatchSituation, estimates: Sequence[Lie]) -> list[str | Table]
 
 
 def offer(tuned: TunedOffer) -> "schemas.TunedOffer":
-    """Terms of an offer that were found, and what they cost."""
+    """Terms of an offer that were chosen, and what they cost."""
     return {
         **batch(tuned.situation),
         "way": tuned.way, "wrong": tuned.wrong, "loses": tuned.loses, "checks": tuned.checks, "lock": tuned.lock,

@@ -26,7 +26,7 @@ class Draws:
     weight: npt.NDArray[np.float64]
 
     @property
-    def found(self) -> float:
+    def seen(self) -> float:
         """How probably a drawn stranger sees a wrong call."""
         return float(self.weight[self.hit > 0].sum() / self.weight.sum())
 

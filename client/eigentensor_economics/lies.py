@@ -68,9 +68,9 @@ class Lie:
 
     way: Way
     wrong: int
-    found: Mean
+    seen: Mean
     brings: Mean
-    expected_found: float
+    expected_seen: float
     expected: float
     pays_from: float | None
 
@@ -122,9 +122,9 @@ def estimate(x: BatchSituation, ways: Sequence[Way], *, batches: int, seed: int 
         Lie(
             way=way,
             wrong=wrong,
-            found=mean_of((drawn[wrong].hit > 0).astype(np.float64)),
+            seen=mean_of((drawn[wrong].hit > 0).astype(np.float64)),
             brings=mean_of(brings(x, way, wrong, drawn[wrong], watched)),
-            expected_found=e.chances(wrong).found,
+            expected_seen=e.chances(wrong).seen,
             expected=e.of(way, wrong),
             pays_from=pays_from(x, way, wrong),
         )

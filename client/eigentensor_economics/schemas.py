@@ -184,7 +184,7 @@ class EconomicsTuning(TypedDict):
 
 
 @documented
-class Batch(TypedDict):
+class AssumedBatch(TypedDict):
     """A batch of paid calls, and what is assumed of those around it."""
 
     price: float
@@ -239,9 +239,9 @@ class SimulatedLie(TypedDict):
     """What it does, in words."""
     wrong: int
     """How many calls are wrong."""
-    found: float
+    seen: float
     """In which part of the batches a drawn stranger saw one."""
-    expected_found: float
+    expected_seen: float
     """The same in closed form."""
     brings: float
     """The mean of what it brought more than right results would have."""
@@ -263,7 +263,7 @@ class Lies(TypedDict):
 
     schema: Literal["eigentensor.economics-lies/1"]
     """Says what this object is."""
-    batch: Batch
+    batch: AssumedBatch
     """What was assumed."""
     batches: int
     """How many batches were drawn."""
@@ -274,7 +274,7 @@ class Lies(TypedDict):
 
 
 @documented
-class TunedOffer(Batch):
+class TunedOffer(AssumedBatch):
     """An offer under which every lie loses enough, with the batch that it is for."""
 
     way: str

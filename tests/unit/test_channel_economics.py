@@ -56,12 +56,12 @@ def test_a_simulated_batch_sees_what_all_its_shares_show(calls: int, rate: float
             assert drawn[number].hit[place] == len(hit) and drawn[number].own[place] == 0
 
 
-def found(batches: int) -> dict[int, float]:
-    return {wrong: those.found for wrong, those in simulate(X, [1, 10, 1_000], batches=batches, seed=1).items()}
+def seen_in(batches: int) -> dict[int, float]:
+    return {wrong: those.seen for wrong, those in simulate(X, [1, 10, 1_000], batches=batches, seed=1).items()}
 
 
 def test_what_is_wrong_is_seen_as_often_as_was_promised() -> None:
-    seen = found(3_000)
+    seen = seen_in(3_000)
     assert seen[1] == pytest.approx(0.033, abs=0.01)
     assert seen[10] == pytest.approx(0.28, abs=0.03)
     assert seen[1_000] == pytest.approx(0.988, abs=0.008)
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_seen_as_often_as_was_promised() -> None:
 @pytest.mark.slow
 def test_in_twenty_thousand_batches_one_wrong_call_of_a_thousand_is_seen_in_a_thirtieth() -> None:
     """At a check rate of 5 % among four verifiers, where a third of the seats agree with everything."""
-    seen = found(20_000)
+    seen = seen_in(20_000)
     assert seen[1] == pytest.approx(0.033, abs=0.005)
     assert seen[10] == pytest.approx(0.30, abs=0.03)
     assert 0.98 < seen[1_000] < 0.995
@@ -96,10 +96,10 @@ def test_the_closed_form_agrees_with_the_draw() -> None:
     for seed, x in enumerate(random_batches(8, seed=3)):
         for lie in estimate(x, WAYS, batches=400, seed=seed):
             apart = lie.wrong <= x.amounts.k // x.amounts.count or lie.wrong == x.calls
-            for shown, expected in ((lie.brings, lie.expected), (lie.found, lie.expected_found)):
+            for shown, expected in ((lie.brings, lie.expected), (lie.seen, lie.expected_seen)):
                 if apart and shown.error > 1e-12:
                     off.append(abs(shown.value - expected) / shown.error)
-            assert lie.found.value > lie.expected_found - 4.5 * max(lie.found.error, 0.003)
+            assert lie.seen.value > lie.expected_seen - 4.5 * max(lie.seen.error, 0.003)
     assert len(off) > 100 and max(off) < 4.5 and np.mean(np.array(off) < 2.58) > 0.9
 
 
@@ -117,8 +117,8 @@ def test_the_chances_of_all_draws_add_up_to_one(x: BatchSituation) -> None:
 def test_one_wrong_call_is_seen_with_the_rate_of_the_stake_formula() -> None:
     for rate, n in ((0.05, 4), (0.2, 1), (1.0, 3)):
         x = replace(X, calls=768, rate=rate, verifiers=n)
-        assert chances(x, 1).found == pytest.approx(x.amounts.k / 768 * (1 - x.share))
-        assert chances(x, 768).found == pytest.approx(1 - x.share**n)
+        assert chances(x, 1).seen == pytest.approx(x.amounts.k / 768 * (1 - x.share))
+        assert chances(x, 768).seen == pytest.approx(1 - x.share**n)
 
 
 RATES, GAINS, CHANNELS = (0.01, 0.05, 0.3, 1.0), (0.0, 1.0, 100.0), (1, 10, 1_000)
@@ -251,8 +251,8 @@ def test_simulate_says_what_the_draws_show(capsys: pytest.CaptureFixture[str]) -
     x = replace(X, calls=300, gain=2.0, value_at_risk=2.0, channels=3, share=0.333, check_price=1.0)
     assert report["schema"] == "eigentensor.economics-lies/1" and report["batch"]["stake"] == x.amounts.s
     shown = estimate(x, WAYS, batches=50, seed=4)
-    assert [(each["way"], each["wrong"], each["brings"], each["found"]) for each in report["lies"]] == [
-        (lie.way.name, lie.wrong, lie.brings.value, lie.found.value) for lie in shown
+    assert [(each["way"], each["wrong"], each["brings"], each["seen"]) for each in report["lies"]] == [
+        (lie.way.name, lie.wrong, lie.brings.value, lie.seen.value) for lie in shown
     ]
     for each in report["lies"]:
         word = "pays" if each["low"] > 0 else "does not pay" if each["high"] < 0 else "cannot be told"
