@@ -78,12 +78,14 @@ _KINDS: dict[int, tuple[type[EigenTensorError], ...]] = {
     12: (errors.ExecutorConvicted, errors.SessionRewound),
     13: (errors.NotChecked,),
     14: (errors.ChallengeLost,),
+    15: (errors.ChannelError,),
 }
 _CODES = {kind: code for code, kinds in _KINDS.items() for kind in kinds}
 #: What there is of the command where an error's topic is this.
 _TOPICS = {
     "blob": "`eigentensor blob put FILE` gives the gateway a blob.",
     "cast": "`--cast float32` does that.",
+    "channel": "`eigentensor channel list` shows yours; `channel open` opens one, `channel fund` adds to its deposit.",
     "funds": "`eigentensor wallet fund` gives tokens and coins on a local chain, `--to ADDRESS` to another account.",
     "joining": "`eigentensor operator up` does what is missing.",
     "keystore": "`eigentensor wallet list` shows those that have names, `wallet new` and `wallet import` make one.",

@@ -323,7 +323,8 @@ class ChannelBusy(ChannelError):
 class ChannelSpent(ChannelError):
     """What a call costs is not left: `needed` are the wei that are missing."""
 
-    usual_fix = "Add to the deposit: `eigentensor channel fund`."
+    usual_fix = "Add to its deposit, or wait for its batch to be committed."
+    usual_topic = "channel"
 
     def __init__(self, what: str, needed: int, *, fix: str = "") -> None:
         super().__init__(what, fix=fix)
@@ -333,7 +334,8 @@ class ChannelSpent(ChannelError):
 class ChannelClosed(ChannelError):
     """It takes no calls any more, or not yet."""
 
-    usual_fix = "Open another one: `eigentensor channel open`."
+    usual_fix = "Open another one."
+    usual_topic = "channel"
 
 
 class ConfigError(EigenTensorError):

@@ -32,7 +32,7 @@ def program(x): return x
 program.remote(numpy.ones(3, "float32"))
 """
 #: Never raised by their own name: what is caught when all below them are meant.
-BASES = {errors.EigenTensorError, errors.ProgramError}
+BASES = {errors.EigenTensorError, errors.ProgramError, errors.ChannelError}
 
 
 def _file(name: str, content: bytes, read: Callable[[Path], object]) -> None:
@@ -109,6 +109,13 @@ HERE: dict[type[EigenTensorError], Callable[[], object]] = {
 
 #: By a test that needs a device, a sandbox or a chain: where it is, and what it says of the error if not its name.
 ELSEWHERE: dict[str, tuple[str, str, str]] = {
+    "CallRefused": ("unit/test_paid_calls.py", "test_a_voucher_that_does_not_go_on_is_refused", "CallRefused"),
+    "ChannelBusy": (
+        "unit/test_paid_calls.py",
+        "test_calls_that_are_not_acknowledged_are_as_many_as_the_offer_lets",
+        "ChannelBusy",
+    ),
+    "ChannelSpent": ("unit/test_paid_calls.py", "test_a_channel_spends_its_deposit_and_no_more", "ChannelSpent"),
     "ToleranceExceeded": (
         "unit/test_planning.py",
         "test_no_path_is_exact_and_the_error_says_how_far_the_best_is",
