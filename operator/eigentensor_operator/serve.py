@@ -15,6 +15,10 @@ from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
 from eigentensor_operator.alarms import HINDERING
+from eigentensor_operator.batches.fetching import Sources
+from eigentensor_operator.batches.running import Running
+from eigentensor_operator.batches.steps import Steps as BatchSteps
+from eigentensor_operator.batches.store import BatchStore
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
@@ -51,12 +55,16 @@ def serve(settings: Settings) -> None:
         )
     gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
     metrics = Metrics(network.deployment.token_symbol)
+    sources = Sources(gateway, network.deployment.channels_domain, account)
+    hands = BatchSteps(chain, None, sources, device, settings.drain_file, operator)
+    batches = Running(chain, BatchStore(settings.data_dir / "batches.sqlite"), hands, policy, metrics, None)
     steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
     daemon = Daemon(
         chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
         lambda: log.info(
             "ready", operator=operator, signer=account.address, network=network.name, node_port=node.port
         ),
+        batches,
     )  # fmt: skip
 
     metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
@@ -73,6 +81,8 @@ def serve(settings: Settings) -> None:
         daemon.run()
     finally:
         node.stop()
+        batches.close()
+        sources.close()
         store.close()
         chain.journal.close()
         gateway.close()

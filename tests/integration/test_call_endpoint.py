@@ -92,7 +92,7 @@ def test_an_unpaid_call_says_what_pays_for_it(endpoint: Endpoint) -> None:
     assert extra["inputs"] == "0x" + root.hex() and extra["voucher"]["count"] == 1
     payment = client.payment(work, x, int(accepted["amount"]))
     headers = {x402.SIGNATURE: x402.signature(payment, accepted)}
-    paid = client.http.post(client.path, params=work.query(), content=dump_safetensors(x), headers=headers)
+    paid = client.http.post(client.path, params=tuple(work.query()), content=dump_safetensors(x), headers=headers)
     client.receive(paid, endpoint.programs.served["scaling"].program)
 
 
@@ -188,9 +188,9 @@ def test_inputs_and_programs_that_do_not_fit_are_refused(endpoint: Endpoint) -> 
     for other in (client.computation(repeat=5), replace(work, program=b"?" * 32), replace(work, weights=b"?" * 32)):
         assert client.post(other, None, x).status_code == 422
     assert client.post(replace(work, variables={"n": 1}), None, x).status_code == 422
-    assert client.http.post(client.path, params=work.query(), content=b"nonsense").status_code == 422
+    assert client.http.post(client.path, params=tuple(work.query()), content=b"nonsense").status_code == 422
     assert client.http.post(client.path, content=dump_safetensors(x)).status_code == 422
-    large = client.http.post(client.path, params=work.query(), content=bytes(endpoint.service.rules.body + 1))
+    large = client.http.post(client.path, params=tuple(work.query()), content=bytes(endpoint.service.rules.body + 1))
     assert large.status_code == 413
 
 

@@ -75,6 +75,10 @@ class Running:
             | {Step.FETCH: Lane("batches fetch", 2)}
         )
 
+    def close(self) -> None:
+        """Closes its journal."""
+        self._store.close()
+
     # ---- in ----
 
     def observe(self, event: Event) -> None:
@@ -158,8 +162,9 @@ class Running:
             if old is not None and old.doubt is not case.doubt and case.doubt is not None:
                 what = "is withheld" if case.doubt.root is None else "is wrong"
                 self._log.error(f"a call {what}", batch=name.hex(), number=case.doubt.number)
-            if old is not None and old.unanswered is not case.unanswered and case.unanswered is not None:
-                self._log.info("share not answered", batch=name.hex(), **_words(case.unanswered))
+            reason = case.unanswered
+            if reason is not None and (old is None or old.unanswered is None or old.unanswered.code is not reason.code):
+                self._log.info("share not answered", batch=name.hex(), **_words(reason))
         for name, desk in after.desks.items():
             was = before.desks.get(name)
             if desk.refused is not None and (was is None or was.refused != desk.refused):

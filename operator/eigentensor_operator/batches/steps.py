@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from eigentensor import economics, merkle
+from eigentensor import merkle
 from eigentensor.chain import Chain, Mined, Opening
 from eigentensor.channel import CallPlace, Sheet, share_root
 from eigentensor.channel.life import BatchLife, CallDemand
@@ -31,6 +31,7 @@ from eigentensor.task import NONE, Order, commitment
 from eigentensor.task.candidates import DRAWS
 from eigentensor_operator.batches import checking, own, showing
 from eigentensor_operator.batches.case import Case, Doubt, Seal, Step
+from eigentensor_operator.batches.drawing import drawn_seats
 from eigentensor_operator.batches.events import Done, Doubted, Looked, Outcome, Sealed, Undone
 from eigentensor_operator.batches.fetching import Placed, Sources
 from eigentensor_operator.batches.state import Batches
@@ -197,16 +198,10 @@ class Steps:
     # ---- Shares of others ----
 
     def _look(self, batches: Batches, case: Case, life: BatchLife) -> Outcome:
-        mix = self._chain.market.seed_of(life.seed_block)
-        if mix is None or life.committed_at is None:
-            raise ChainError("the seed is gone", fix="A reorganisation took it away; it will be recorded again.")
-        seats = self._chain.channels.batch_at(life.batch).seats
-        places = (economics.seat_of(mix, life.batch, index, seats) for index in range(DRAWS * life.shares))
-        held = [self._chain.stake.seat_at(place) for place in places]
-        drawn = [(seat.operator, seat.since) for seat in held]
-        found = checking.drawn_of(
-            mix, drawn, self._operator, life.offer.operator, life.committed_at, batches.head + 1
-        )  # fmt: skip
+        mix, drawn = drawn_seats(self._chain, life)
+        assert life.committed_at is not None
+        block, executor = batches.head + 1, life.offer.operator
+        found = checking.drawn_of(mix, drawn, self._operator, executor, life.committed_at, block)
         return Looked(case.batch, found)
 
     def _fetch(self, _: Batches, case: Case, life: BatchLife) -> Outcome:

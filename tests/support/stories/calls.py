@@ -1,5 +1,6 @@
 """Paid calls without a chain: an endpoint whose chain is events made by hand, and clients that call it over HTTP."""
 
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -99,15 +100,16 @@ class Programs:
             one.execution.close()
 
 
-def programs(folder: Path) -> Programs:
-    """`scaling`, which has no states, and `counting`, whose weights are threes."""
+def programs(folder: Path, *, is_warm: bool = True) -> Programs:
+    """`scaling`, which has no states, and `counting`, whose weights are threes; warm, or when they are called."""
     within = replace(limits(1 << 30, 60), threads=1)
     save_safetensors(folder / "w", {"w": ones(3)})
     made = {}
     for name, program, weights in (("scaling", scaling(), None), ("counting", counting(), folder / "w")):
         root = NONE if weights is None else merkle.role_root(program, Role.WEIGHT, {"w": ones(3)})
         execution = WarmExecution(program, weights, within)
-        execution.warm()
+        if is_warm:
+            execution.warm()
         made[name] = ServedProgram(merkle.program_root(encode(program)), root, program, execution, PRICE, 4)
     return Programs(made)
 
@@ -270,7 +272,9 @@ class HttpClient:
 
     def post(self, computation: Computation, payment: Payment | None, tensors: Mapping[str, Any]) -> httpx.Response:
         headers = {} if payment is None else {x402.SIGNATURE: x402.signature(payment, {"scheme": x402.SCHEME})}
-        return self.http.post(self.path, params=computation.query(), content=dump_safetensors(tensors), headers=headers)
+        return self.http.post(
+            self.path, params=tuple(computation.query()), content=dump_safetensors(tensors), headers=headers
+        )
 
     def receive(self, response: httpx.Response, program: Program) -> dict[str, Any]:
         """The outputs of an answer that the payer takes."""
@@ -296,3 +300,22 @@ class HttpClient:
         response = self.http.post("/v1/deals", json=request.to_json())
         assert response.status_code == 200, response.text
         return SignedDeal.from_json(response.json())
+
+
+def main(folder: Path) -> None:
+    """An endpoint in a process of its own, until it is killed: says its URL. The first one shows itself a chain with an
+    open channel for each of two keys, of which later ones read in the ledger."""
+    is_first = not (folder / "calls.sqlite").exists()
+    with serving(folder, programs(folder, is_warm=False), chain=is_first) as endpoint:
+        if is_first:
+            for seed in (0x22, 0x33):
+                endpoint.client(seed)
+        else:
+            endpoint.service.advance(120)
+        sys.stdout.write(f"{endpoint.url}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
