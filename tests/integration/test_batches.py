@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -15,12 +15,12 @@ from eigentensor.reexecution.warm import WarmExecution
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil
-from support.stories.call_operators import PRICE, Customer, Street, Wrong, of_kind, offered, until
+from support.stories.call_operators import PRICE, HttpCaller, Street, Wrong, of_kind, offered, until
 from support.stories.calls import Programs, programs
 from support.stories.clock import Clock
 
 pytestmark = pytest.mark.slow
-Customers = Callable[..., Customer]
+Customers = Callable[[Chain, str], HttpCaller]
 DEPOSIT = 200 * PRICE
 CALLS = 6
 
@@ -50,8 +50,8 @@ def customers() -> Iterator[Customers]:
     """Makes clients, and closes their connections."""
     with ExitStack() as stack:
 
-        def make(*arguments: Any) -> Customer:
-            customer = Customer(*arguments)
+        def make(chain: Chain, url: str) -> HttpCaller:
+            customer = HttpCaller(chain, url)
             stack.callback(customer.close)
             return customer
 
@@ -82,10 +82,10 @@ def test_a_batch_is_served_committed_checked_and_paid_to_the_last_wei(
     offer = offered(operator, key, made.listed)
     before = operator.token.balance_of(operator.address)
     with street.operating(operator, offer, made, key) as serving, street.operating(verifiers[0]):
-        customer = customers(client, serving, offer, made, DEPOSIT)
+        customer = customers(client, serving.url)
         batch = customer.batch(1)
-        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun")
-        customer.open()
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        customer.open(DEPOSIT)
         for value in range(CALLS):
             customer.call(value)
         until(lambda: client.channels.batch_at(batch).state is BatchState.COMMITTED, "it is not committed")
@@ -126,10 +126,10 @@ def test_one_wrong_result_among_many_is_convicted_by_the_drawn_verifier_alone(
     wrong = cast(WarmExecution, Wrong(honest.execution, frozenset({3})))
     lying = replace(made, served={**made.served, "scaling": replace(honest, execution=wrong)})
     with street.operating(operator, offer, lying, key) as serving, street.operating(verifiers[0]):
-        customer = customers(client, serving, offer, made, DEPOSIT)
+        customer = customers(client, serving.url)
         batch = customer.batch(1)
-        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun")
-        customer.open()
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        customer.open(DEPOSIT)
         for value in range(CALLS):
             customer.call(value)
         until(lambda: of_kind(client, events.Demanded, batch), "the wrong call is not demanded")
@@ -162,10 +162,10 @@ def test_an_operator_whose_shares_nobody_sees_shows_its_calls_or_is_convicted(
     offer = offered(operator, key, made.listed)
     with street.operating(verifiers[0]):
         with street.operating(operator, offer, made, key, silent=True) as serving:
-            customer = customers(client, serving, offer, made, DEPOSIT)
+            customer = customers(client, serving.url)
             batch = customer.batch(1)
-            until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun")
-            customer.open()
+            until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+            customer.open(DEPOSIT)
             for value in range(CALLS):
                 customer.call(value)
             until(lambda: client.channels.batch_at(batch).state is BatchState.COMMITTED, "it is not committed")

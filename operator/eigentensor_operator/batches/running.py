@@ -54,7 +54,7 @@ class Running:
         """What was known at the block from which the chain is read on. `put` brings outcomes into the daemon's thread,
         `device` executes for tasks as well."""
         self._put = put
-        block = checkpoint.number if checkpoint else -1
+        block = checkpoint.number if checkpoint else 0
         self._store.roll_back(block)
         pools = self._fresh.pools
         for event in self._store.events():

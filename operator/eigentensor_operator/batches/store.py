@@ -38,6 +38,7 @@ class BatchLine(NamedTuple):
     """A batch for people: its pool and number, how it stood when it was last seen, whether it is this operator's own,
     its calls and what they cost in wei, and whether something of the operator's may still come of it."""
 
+    batch: bytes
     pool: bytes
     number: int
     state: str
@@ -102,13 +103,12 @@ class BatchStore:
     def summary(self) -> list[BatchLine]:
         """The batches, pool by pool in the order of their numbers: for people, not for deciding."""
         rows = self._database.rows("SELECT * FROM batches WHERE mine OR answered IS NOT NULL ORDER BY pool, number")
-        return [
-            BatchLine(
-                row["pool"], row["number"], row["state"], bool(row["mine"]), row["calls"], int(row["amount"]),
-                bool(row["at_stake"]),
-            )
-            for row in rows
-        ]  # fmt: skip
+        return [_line(row) for row in rows]
+
+
+def _line(row: Any) -> BatchLine:
+    part = row["state"], bool(row["mine"]), row["calls"], int(row["amount"]), bool(row["at_stake"])
+    return BatchLine(row["batch"], row["pool"], row["number"], *part)
 
 
 _CALLS = frozenset(calls.KINDS.values())

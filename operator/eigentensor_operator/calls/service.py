@@ -125,6 +125,11 @@ class CallService:
             self._listed.setdefault(pool, dict(programs))
         return pool
 
+    def over(self) -> list[bytes]:
+        """Pools in which nothing more is served: the operator was convicted there."""
+        with self._lock:
+            return [pool for pool in self._offers if self._standing.is_over(pool)]
+
     def quotes(self) -> tuple[Quote, ...]:
         """What is offered to clients, by pool."""
         with self._lock:

@@ -13,12 +13,12 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.chain import Chain, to_wei
-from eigentensor.channel import Key, Offer, batch_of, events, hash_of, pool_of, task_of, x402
-from eigentensor.channel.calls import Computation, DealRequest, Payment, SignedDeal
+from eigentensor.channel import Key, Offer, batch_of, events, hash_of, task_of, x402
+from eigentensor.channel.calls import Computation, DealRequest, Payment, Quotes, SignedDeal
 from eigentensor.channel.life import BatchLife
 from eigentensor.channel.payer import Payer
 from eigentensor.economics import WAD
-from eigentensor.program import Role
+from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.tensors import dump_safetensors, parse_flat
@@ -27,7 +27,6 @@ from eigentensor_operator.batches.fetching import Sources
 from eigentensor_operator.batches.running import Running
 from eigentensor_operator.batches.steps import Steps as BatchSteps
 from eigentensor_operator.batches.store import BatchStore
-from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.routes import Where, calls_app
 from eigentensor_operator.calls.service import CallService, Rules
@@ -39,7 +38,7 @@ from eigentensor_operator.node import NodeServer
 from eigentensor_operator.policy import Policy
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store
-from support.stories.calls import ELEMENTS, Programs, ones
+from support.stories.calls import ELEMENTS, Programs, ones, scaling
 
 PRICE = to_wei("0.0001")
 PATIENCE = 90.0  # seconds
@@ -124,6 +123,8 @@ class Street:
                 service = CallService(domain, parameters, key, ledger, LocalStore(folder / "shelf"), served, rules)
                 stack.callback(service.close)
                 service.offer(offer, made.listed)
+                for one in made.served.values():  # as whoever starts an operator gives it its programs
+                    store.put(encode(one.program))
             device, sources = Device(1 << 28), Sources(gateway, domain, chain.account)
             stack.callback(sources.close)
             batches: list[Running] = []
@@ -157,10 +158,12 @@ class Street:
             yield operator
 
 
-def until(is_so: Callable[[], Any], what: str = "") -> None:
+def until(is_so: Callable[[], Any], what: str, *parties: "Operator") -> None:
+    """Waits; says what did not come, and what the operators were about."""
     end = time.monotonic() + PATIENCE
     while not is_so():
-        assert time.monotonic() < end, what
+        about = [(one.running.batches.desks, one.running.batches.cases, one.running.batches.at) for one in parties]
+        assert time.monotonic() < end, f"{what}: {about}"
         time.sleep(0.05)
 
 
@@ -174,59 +177,58 @@ def offered(chain: Chain, key: Key, listed: Mapping[bytes, int], **change: Any) 
     return Offer(**values | change)
 
 
-class Customer:
-    """A client with one channel at an operator that runs."""
+class HttpCaller:
+    """A client with one channel at an operator of which it knows no more than the URL."""
 
-    def __init__(self, chain: Chain, operator: Operator, offer: Offer, made: Programs, deposit: int) -> None:
-        self.chain, self.operator, self.offer = chain, operator, offer
-        self.domain = chain.deployment.channels_domain
-        self.pool = pool_of(self.domain, offer)
-        self.served: ServedProgram = made.served["scaling"]
-        self.http = httpx.Client(base_url=operator.url, timeout=30)
-        request = DealRequest(self.pool, chain.address, PAYER.address, 500 * PRICE)
-        self.signed = SignedDeal.from_json(self._taken(self.http.post("/v1/deals", json=request.to_json())).json())
-        self.deposit, self.payer = deposit, Payer.of(self.domain, offer, self.signed.deal, deposit)
+    def __init__(self, chain: Chain, url: str) -> None:
+        self.chain, self.domain = chain, chain.deployment.channels_domain
+        self.http = httpx.Client(base_url=url, timeout=30)
+        quote = Quotes.from_json(self._taken("GET", "/v1/deals").json()).quotes[0]
+        self.offer, self.pool, self.price = quote.offer, quote.pool, quote.programs[0].price
+        self.work = Computation(next(one.program for one in quote.programs))
+        request = DealRequest(self.pool, chain.address, PAYER.address, 500 * self.price)
+        self.signed = SignedDeal.from_json(self._taken("POST", "/v1/deals", json=request.to_json()).json())
+        self.payer = Payer.of(self.domain, self.offer, self.signed.deal, 0)
 
-    @staticmethod
-    def _taken(response: httpx.Response) -> httpx.Response:
-        assert response.status_code == 200, response.text
-        return response
+    def moved(self, url: str) -> None:
+        """The operator serves elsewhere now."""
+        self.http.close()
+        self.http = httpx.Client(base_url=url, timeout=30)
 
-    def open(self) -> None:
-        """Opens the channel, and waits until it is served."""
-        self.chain.channels.open(self.offer, self.signed.deal, self.signed.signature, self.deposit)
-        path = f"/v1/channels/{self.payer.channel.hex()}"
-        until(lambda: self.http.get(path).status_code == 200, "the channel is not known")
+    def close(self) -> None:
+        self.http.close()
+
+    def _taken(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """What is answered, as soon as calls are served at all."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            response = self.http.request(method, path, **options)
+            if response.status_code not in (404, 410, 503):
+                assert response.status_code == 200, response.text
+                return response
+            assert time.monotonic() < end, response.text
+            time.sleep(0.1)
+
+    def open(self, deposit: int) -> None:
+        """Opens the channel, and waits until it is known."""
+        self.chain.channels.open(self.offer, self.signed.deal, self.signed.signature, deposit)
+        self.payer = self.payer.funded(deposit)
+        self._taken("GET", f"/v1/channels/{self.payer.channel.hex()}")
 
     def call(self, value: float) -> None:
-        """One paid call, as soon as a batch takes it."""
+        """One paid call of `scaling`, as soon as a batch takes it."""
         x = {"x": ones(value)}
-        program, work = self.served.program, Computation(self.served.root, self.served.weights)
-        root = merkle.role_root(program, Role.INPUT, x)
-        order = work.order(self.signed.deal, self.payer.channel, self.payer.next, 7, root)
-        after, voucher = self.payer.called(task_of(self.domain, order), self.served.price)
+        root = merkle.role_root(scaling(), Role.INPUT, x)
+        order = self.work.order(self.signed.deal, self.payer.channel, self.payer.next, 7, root)
+        after, voucher = self.payer.called(task_of(self.domain, order), self.price)
         payment = Payment(7, root, voucher, PAYER.sign(hash_of(self.domain, voucher)))
         headers = {x402.SIGNATURE: x402.signature(payment, {"scheme": x402.SCHEME})}
-        path = f"/v1/channels/{self.payer.channel.hex()}/calls"
-
-        def answered() -> httpx.Response | None:
-            response = self.http.post(path, params=tuple(work.query()), content=dump_safetensors(x), headers=headers)
-            if response.status_code in (410, 503):
-                return None
-            return self._taken(response)
-
-        response, end = answered(), time.monotonic() + PATIENCE
-        while response is None:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-            response = answered()
+        path, query = f"/v1/channels/{self.payer.channel.hex()}/calls", tuple(self.work.query())
+        response = self._taken("POST", path, params=query, content=dump_safetensors(x), headers=headers)
         answer = x402.read_response(response.headers[x402.RESPONSE])
         outputs = {name: array for name, (_, array) in parse_flat(response.content).items()}
         assert outputs["y"].shape == (ELEMENTS,) and outputs["y"].dtype == np.float32
         self.payer = after.received(answer, answer.receipt.outputs_root)
-
-    def close(self) -> None:
-        self.http.close()
 
     def batch(self, number: int) -> bytes:
         return batch_of(self.pool, number)
