@@ -91,7 +91,8 @@ def step(session: Session, parameters: Parameters, happened: Sequence[Event]) ->
         pools[pool.pool] = replace(pool, channels=channels)
     of_channels = {bytes.fromhex(row.channel): bytes.fromhex(row.pool) for row in rows}
     state = reduce(Pools.step, happened, replace(known, pools=pools, of_channel=of_channels))
-    _write(session, state, {event.batch for event in happened if isinstance(event, calls.Lined)})
+    lined = {event.batch for event in happened if isinstance(event, calls.Lined)}
+    _write(session, state, lined & state.batches.keys())
     session.flush()
     return touched.subjects
 
@@ -143,15 +144,15 @@ def _folded(session: Session, parameters: Parameters, subjects: Collection[str],
 
 def _write(session: Session, pools: Pools, lined: Collection[bytes]) -> None:
     """What is known as rows, with the lines of these batches."""
-    offered = {pool: _offered(session, life) for pool, life in pools.pools.items()}
     for name, life in pools.pools.items():
-        session.merge(_pool_row(life, offered[name]))
-        for channel in life.channels:
-            session.merge(_channel_row(name, channel, life.channels[channel]))
-    for batch, of in pools.batches.items():
-        session.merge(_batch_row(pools.pool_of[batch], of))
-        for line in of.lines if batch in lined else ():
-            session.merge(LineRow(batch=batch.hex(), channel=line.channel.hex()))
+        session.merge(_pool_row(life, _offered(session, life)))
+        for channel, of in life.channels.items():
+            session.merge(_channel_row(name, channel, of))
+    for batch in pools.batches:
+        session.merge(_batch_row(pools.pool_of[batch], pools.batches[batch]))
+    session.exec(delete(LineRow).where(col(LineRow.batch).in_([batch.hex() for batch in lined])))
+    lines = {(batch.hex(), line.channel.hex()) for batch in lined for line in pools.batches[batch].lines}
+    session.add_all([LineRow(batch=batch, channel=channel) for batch, channel in sorted(lines)])
     for task, batch in pools.of_task.items():
         session.merge(CallGameRow(task=task.hex(), batch=batch.hex()))
 
