@@ -44,8 +44,10 @@ def killed(running: Running) -> None:
 
 
 def url_of(running: Running) -> str:
-    *_, url = re.findall(r'"url": "(http[^"]*)"', running.log.read_text())
-    return str(url)
+    wait_for(running, "calls")
+    urls = re.findall(r'"url": "(http[^"]*)"', running.log.read_text())
+    assert urls, running.tail()
+    return str(urls[-1])
 
 
 def test_an_operator_killed_amid_calls_and_batches_gives_what_it_owes(net: Devnet, tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ from eigentensor_operator.policy import Claims, Code, Policy, Reason
 from eigentensor_operator.state import Operator
 
 Put = Callable[[Callable[[], tasks.Event | None]], None]
-_DEVICE = frozenset({Step.EXECUTE, Step.JUDGE})
 
 
 class Running:
@@ -71,8 +70,9 @@ class Running:
             | dict.fromkeys(URGENT, urgent)
             | dict.fromkeys((Step.PLAY, Step.TIMEOUT), games)
             | dict.fromkeys((Step.SHOW, Step.JUSTIFY), show)
-            | dict.fromkeys(_DEVICE, device)
-            | {Step.FETCH: Lane("batches fetch", 2)}
+            # What waits for others' endpoints keeps no device from tasks.
+            | dict.fromkeys((Step.FETCH, Step.JUDGE), Lane("batches fetch", 4))
+            | {Step.EXECUTE: device}
         )
 
     def close(self) -> None:

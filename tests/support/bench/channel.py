@@ -39,6 +39,8 @@ from eigentensor.channel.deals import Deal, Offer, Voucher
 from eigentensor.merkle import Frontier
 from eigentensor.program import Kind, Role, encode
 from eigentensor.store.tensors import dump_safetensors
+from eigentensor.web import problems
+from eigentensor.web.limits import BodyLimit
 from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.inputs import read_inputs
 from eigentensor_operator.calls.routes import SAFETENSORS
@@ -55,6 +57,8 @@ HALF, LATE, RATE, PART = 1.0, 5.0, 1000, 0.6
 def unpaid_app(served: ServedProgram) -> FastAPI:
     """The same calls without payment: one thread executes them, as the endpoint's lane does."""
     app = FastAPI(openapi_url=None)
+    problems.install(app)
+    app.add_middleware(BodyLimit, limit=lambda _: 1 << 20, total=8 << 20)
     jobs: queue.SimpleQueue[tuple[bytes, Computation, Future[bytes]]] = queue.SimpleQueue()
 
     def work() -> None:

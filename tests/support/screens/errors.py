@@ -109,11 +109,21 @@ HERE: dict[type[EigenTensorError], Callable[[], object]] = {
 
 #: By a test that needs a device, a sandbox or a chain: where it is, and what it says of the error if not its name.
 ELSEWHERE: dict[str, tuple[str, str, str]] = {
+    "CallConflict": (
+        "integration/test_call_endpoint.py",
+        "test_refusals_are_errors_of_the_service_before_they_are_problems",
+        "CallConflict",
+    ),
     "CallRefused": ("unit/test_paid_calls.py", "test_a_voucher_that_does_not_go_on_is_refused", "CallRefused"),
     "ChannelBusy": (
         "unit/test_paid_calls.py",
         "test_calls_that_are_not_acknowledged_are_as_many_as_the_offer_lets",
         "ChannelBusy",
+    ),
+    "ChannelClosed": (
+        "integration/test_call_endpoint.py",
+        "test_refusals_are_errors_of_the_service_before_they_are_problems",
+        "ChannelClosed",
     ),
     "ChannelSpent": ("unit/test_paid_calls.py", "test_a_channel_spends_its_deposit_and_no_more", "ChannelSpent"),
     "ToleranceExceeded": (

@@ -171,7 +171,7 @@ def offered(chain: Chain, key: Key, listed: Mapping[bytes, int], **change: Any) 
     """Terms of calls that are all checked, by one verifier."""
     values: dict[str, Any] = {
         "operator": chain.address, "signer": key.address, "nonce": 1, "max_price": PRICE, "check_price": PRICE // 2,
-        "most": 1000 * PRICE, "risk_each": 0, "risk_all": 0, "check_rate": WAD, "verifiers": 1, "exec": 10,
+        "most": 1000 * PRICE, "risk_each": 0, "risk_all": 0, "check_rate": WAD, "verifiers": 1, "exec": 40,
         "epoch": 40, "tail": 4, "programs": merkle.programs_root(listed),
     }  # fmt: skip
     return Offer(**values | change)
