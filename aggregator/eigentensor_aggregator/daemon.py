@@ -2,14 +2,17 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
 from eigentensor.chain import Chain, Mined, Reader
+from eigentensor.channel import due as batch_due
+from eigentensor.channel.due import BatchDue, BatchVerb
+from eigentensor.channel.due import Key as BatchKey
 from eigentensor.errors import ChainError, NotMined, Reverted
 from eigentensor.task import due
 from eigentensor.task.due import Action, Key, Verb, position_of
@@ -23,6 +26,7 @@ PAUSE = 256
 #: Blocks between two looks for seats that no stake covers.
 PRUNE = 64
 _log = structlog.get_logger(__name__)
+K = TypeVar("K")
 
 
 class Pause(NamedTuple):
@@ -39,6 +43,10 @@ def rested(actions: Iterable[Action], pauses: Mapping[Key, Pause], block: int) -
         lives = tuple(life for key, life in ready if pauses.get(key, Pause()).until <= block)
         if lives:
             yield replace(action, lives=lives)
+
+
+def _kept(pauses: Mapping[K, Pause], keys: Collection[K]) -> dict[K, Pause]:
+    return {key: pause for key, pause in pauses.items() if key in keys}
 
 
 class Daemon:
@@ -69,6 +77,7 @@ class Daemon:
         self._thread = threading.Thread(target=self._run, name="daemon")
         self._seen = time.monotonic()
         self._pauses: dict[Key, Pause] = {}
+        self._batch_pauses: dict[BatchKey, Pause] = {}
         self._capped = False
         self._pruned = -PRUNE
         self.block = max((head.number for head in store.heads()), default=0)
@@ -105,12 +114,18 @@ class Daemon:
             self._warn(self._chain.sender.fees.capped)
             late = due.actions(self._store.late(self.block), self.block)
             actions = [action for action in late if self._concerns(action)]
-            keys = {key for action in actions for key in action.keys}
-            self._pauses = {key: pause for key, pause in self._pauses.items() if key in keys}
+            batches = batch_due.actions(self._store.late_batches(self.block), self.block) if self._prunes else []
+            self._pauses = _kept(self._pauses, {key for action in actions for key in action.keys})
+            self._batch_pauses = _kept(self._batch_pauses, {message.key for message in batches})
             for action in rested(actions, self._pauses, self.block):
                 if self._stop.is_set():
                     return
                 self._send(self._chain, action)
+            for message in batches:
+                if self._stop.is_set():
+                    return
+                if self._batch_pauses.get(message.key, Pause()).until <= self.block:
+                    self._send_batch(self._chain, message)
             if self._prunes and self.block >= self._pruned + PRUNE:
                 self._pruned = self.block
                 self._prune(self._chain)
@@ -140,7 +155,7 @@ class Daemon:
         self._metrics.capped.set(capped)
 
     def _catch_up(self) -> bool:
-        changes = self._reader.history.changes(self._store.heads())
+        changes = self._reader.history.changes(self._store.heads(), calls=True)
         moves = {event.place.transaction for event in changes.events if isinstance(event, MOVES)}
         self._store.apply(changes, {transaction: self._sent(transaction) for transaction in moves})
         if changes.rolled_back_to is not None:
@@ -157,6 +172,9 @@ class Daemon:
         if changes.events or changes.rolled_back_to is not None:
             for state, count in self._queries.counts().items():
                 self._metrics.tasks.labels(state).set(count)
+            for state, count in self._queries.batch_counts().items():
+                self._metrics.batches.labels(state).set(count)
+            self._metrics.channels.set(self._queries.open_channels())
             self._metrics.games.set(self._queries.open_games())
         return changes.complete
 
@@ -172,35 +190,55 @@ class Daemon:
             self._pauses[action.keys[0]] = Pause(first - 1, 1)  # the core says when
             return
         try:
-            receipt = _message(chain, action)
+            receipt = self._mined(message, partial(_message, chain, action))
         except Reverted as error:
             if len(action.lives) > 1:  # one of them holds up the others
                 for life in action.lives:
                     self._send(chain, Action(action.verb, (life,)))
                 return
-            # Somebody else was faster, or it is not time yet.
-            self._rest(action.keys[0])
-            self._metrics.messages.labels(action.verb, "refused").inc()
-            _log.info("message refused", **message, why=error.what)
+            self._refused(self._pauses, action.keys[0], message, error)
+            return
+        if receipt is not None and action.verb is Verb.CLOSE:  # many of them leave alone what cannot be closed
+            closed = {getattr(event, "task", None) for event in receipt.events}
+            for key in action.keys:
+                if key[1] not in closed:
+                    self._rest(self._pauses, key)
+
+    def _send_batch(self, chain: Chain, due: BatchDue) -> None:
+        message = {"verb": due.verb, "batch": due.life.batch.hex(), "numbers": due.numbers}
+        try:
+            self._mined(message, partial(_batch_message, chain, due))
+        except Reverted as error:
+            self._refused(self._batch_pauses, due.key, message, error)
+
+    def _mined(self, message: Mapping[str, Any], send: Callable[[], Mined]) -> Mined | None:
+        """Sends, and says what came of it; None: it is not in the chain. Raises Reverted."""
+        try:
+            receipt = send()
+        except Reverted:
+            raise
         except NotMined:
             _log.info("message waits", **message)
         except ChainError as error:
-            self._metrics.messages.labels(action.verb, "failed").inc()
+            self._metrics.messages.labels(message["verb"], "failed").inc()
             _log.warning("message failed", **message, what=error.what)
         else:
-            self._metrics.messages.labels(action.verb, "mined").inc()
+            self._metrics.messages.labels(message["verb"], "mined").inc()
             self._metrics.gas.inc(receipt.gas_used)
             _log.info("message sent", **message, block=receipt.block, gas=receipt.gas_used)
-            if action.verb is Verb.CLOSE:  # many of them leave alone what cannot be closed
-                closed = {getattr(event, "task", None) for event in receipt.events}
-                for key in action.keys:
-                    if key[1] not in closed:
-                        self._rest(key)
+            return receipt
+        return None
 
-    def _rest(self, key: Key) -> None:
+    def _refused(self, pauses: dict[K, Pause], key: K, message: Mapping[str, Any], error: Reverted) -> None:
+        """Somebody else was faster, or it is not time yet."""
+        self._rest(pauses, key)
+        self._metrics.messages.labels(message["verb"], "refused").inc()
+        _log.info("message refused", **message, why=error.what)
+
+    def _rest(self, pauses: dict[K, Pause], key: K) -> None:
         """Asks again after a pause, each twice as long as the last."""
-        pause = self._pauses.get(key, Pause()).blocks
-        self._pauses[key] = Pause(self.block + pause, min(PAUSE, max(1, 2 * pause)))
+        pause = pauses.get(key, Pause()).blocks
+        pauses[key] = Pause(self.block + pause, min(PAUSE, max(1, 2 * pause)))
 
     def _prune(self, chain: Chain) -> None:
         """Takes seats from those whose stake has gone elsewhere, and gets their deposits."""
@@ -240,3 +278,28 @@ def _message(chain: Chain, action: Action) -> Mined:
             return chain.market.slash(life.order)
         case Verb.PAY:
             return chain.stake.pay_bounty(number)
+
+
+def _batch_message(chain: Chain, due: BatchDue) -> Mined:
+    life, offer, number = due.life, due.life.offer, due.life.number
+    match due.verb:
+        case BatchVerb.SEED:
+            return chain.market.seed(*due.numbers)
+        case BatchVerb.CLOSE:
+            return chain.channels.close(offer, number)
+        case BatchVerb.TIMEOUT:
+            game = life.games[due.numbers[0]]
+            assert game.position is not None
+            return chain.call_games.timeout(game.number, game.position)
+        case BatchVerb.DENOUNCE:
+            assert due.demand is not None
+            return chain.channels.denounce(offer, number, due.demand.number, due.demand.leaves)
+        case BatchVerb.DENOUNCE_SHARE:
+            return chain.channels.denounce_share(offer, number, *due.numbers)
+        case BatchVerb.SETTLE:
+            return chain.channels.settle(offer, number, due.numbers)
+        case BatchVerb.REFUND_BOND:
+            game = life.games[due.numbers[0]]
+            return chain.channels.refund_bond(offer, number, game.task, game.number)
+        case BatchVerb.SLASH:
+            return chain.channels.slash(offer, number)

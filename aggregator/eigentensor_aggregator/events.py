@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
+from eigentensor.channel import events as calls
 from eigentensor.task import (
     Ended,
     Event,
@@ -43,6 +44,12 @@ def row(happened: Event, sent: Mapping[bytes, Sent]) -> EventRow:
             subject = happened.operator
         case Seeded():
             subject = str(happened.seed_block)
+        case calls.Begun() | calls.BatchEvent():
+            subject = of_batch(happened.batch.hex())
+        case calls.ChannelEvent():
+            subject = of_channel(happened.channel.hex())
+        case calls.PoolEvent():
+            subject = of_pool(happened.pool.hex())
     return EventRow(
         block=place.block,
         log_index=place.index,
@@ -56,6 +63,21 @@ def row(happened: Event, sent: Mapping[bytes, Sent]) -> EventRow:
     )
 
 
+def of_pool(pool: str) -> str:
+    """The subject of an event of a pool."""
+    return f"pool {pool}"
+
+
+def of_channel(channel: str) -> str:
+    """The subject of an event of a channel."""
+    return f"channel {channel}"
+
+
+def of_batch(batch: str) -> str:
+    """The subject of an event of a batch."""
+    return f"batch {batch}"
+
+
 def read(session: Session, subjects: Collection[str]) -> list[tuple[Event, Sent | None]]:
     """Everything that happened to these subjects, in the order of the chain, and who sent what has moves in it."""
     if not subjects:
@@ -67,4 +89,5 @@ def read(session: Session, subjects: Collection[str]) -> list[tuple[Event, Sent 
 
 def _event(row: EventRow) -> Event:
     place = Place(row.block, row.log_index, row.block_hash, row.transaction)
-    return KINDS[row.name].from_arguments(place, row.arguments)
+    kinds = calls.KINDS if " " in row.subject else KINDS  # tasks and paid calls have events of the same names
+    return kinds[row.name].from_arguments(place, row.arguments)

@@ -16,7 +16,7 @@ from eigentensor.web import documents, problems
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
 from eigentensor.web.server import Health
-from eigentensor_aggregator import blob_routes, challenge_routes, task_routes
+from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedOrder
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import Away
@@ -30,6 +30,7 @@ _TAGS = {
     "blobs": "Programs, tensors and results, by the roots that orders and results name them by.",
     "tasks": "Tasks, operators and orders, as the chain tells of them.",
     "challenges": "Games about results.",
+    "channels": "Paid calls: the offers of operators, channels, and batches, as the chain tells of them.",
     "service": "The market, and how the gateway is.",
 }
 _ABOUT = """Amounts are wei as decimal strings, times are blocks, roots and uuids are 64 hex digits. An object says in
@@ -57,6 +58,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.include_router(blob_routes.router(parts))
     app.include_router(task_routes.router(parts))
     app.include_router(challenge_routes.router(parts))
+    app.include_router(channel_routes.router(parts))
     app.include_router(_service(parts))
     documents.install(app, (Declining, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas"))
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from eigentensor.channel import BatchState
+from eigentensor.channel.due import BatchVerb
 from eigentensor.task import State
 from eigentensor.task.due import Verb
 
@@ -17,6 +19,8 @@ class Metrics:
     def __init__(self, acts: Iterable[str], verdicts: Iterable[str]) -> None:
         self.registry = CollectorRegistry()
         self.tasks = Gauge("et_tasks", "Tasks by state", ["state"], registry=self.registry)
+        self.batches = Gauge("et_batches", "Batches of paid calls by state", ["state"], registry=self.registry)
+        self.channels = Gauge("et_open_channels", "Channels that are open", registry=self.registry)
         self.games = Gauge("et_open_games", "Games that are being played", registry=self.registry)
         self.looks = Counter("et_looks", "Results re-executed by verdict", ["verdict"], registry=self.registry)
         self.bonds = Gauge("et_bonds", "Wei of the watcher's bonds in open games", registry=self.registry)
@@ -35,7 +39,10 @@ class Metrics:
         for state in State:
             if state is not State.NONE:
                 self.tasks.labels(state.name.lower())
-        for verb in (*Verb, *acts, "post", "prune"):
+        for batch_state in BatchState:
+            if batch_state is not BatchState.NONE:
+                self.batches.labels(batch_state.name.lower())
+        for verb in (*Verb, *BatchVerb, *acts, "post", "prune"):
             for outcome in OUTCOMES:
                 self.messages.labels(str(verb), outcome)
         for verdict in verdicts:

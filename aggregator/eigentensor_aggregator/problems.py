@@ -10,6 +10,10 @@ class ChallengeNotFound(TaskNotFound):
     """There is no such game."""
 
 
+class ChannelNotFound(TaskNotFound):
+    """There is no such pool, channel or batch."""
+
+
 class NotAllowed(TaskError):
     """The request is signed by somebody who may not say this."""
 

@@ -1,4 +1,4 @@
-"""What the gateway lists: tasks, games, operators."""
+"""What the gateway lists: tasks, games, operators; pools, channels, batches."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -6,11 +6,24 @@ from typing import NamedTuple
 from sqlalchemy import func
 from sqlmodel import col, or_, select
 
+from eigentensor.channel import BatchState, ChannelState
+from eigentensor.channel.pools import ChannelLife, PoolLife
 from eigentensor.task import Life, State
-from eigentensor_aggregator.store import Store
-from eigentensor_aggregator.tables import DeclineRow, GameRow, OperatorRow, TaskRow
+from eigentensor_aggregator.pools import channel_of, pool_of
+from eigentensor_aggregator.store import PooledBatch, Store
+from eigentensor_aggregator.tables import (
+    BatchRow,
+    ChannelRow,
+    DeclineRow,
+    GameRow,
+    LineRow,
+    OperatorRow,
+    PoolRow,
+    TaskRow,
+)
 
 RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
+_OPEN = ChannelState.OPEN.name.lower()
 _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc())
 
 
@@ -20,6 +33,21 @@ class OperatorView(NamedTuple):
     row: OperatorRow
     executed: Mapping[str, int]
     accepted: Sequence[Life]
+
+
+class PoolView(NamedTuple):
+    """A pool, block and index of its offer, and how many of its channels are open."""
+
+    life: PoolLife
+    offered: tuple[int, int]
+    channels: int
+
+
+class ChannelView(NamedTuple):
+    """A channel, and who executes its calls."""
+
+    life: ChannelLife
+    operator: str
 
 
 class Queries:
@@ -128,6 +156,72 @@ class Queries:
                 if executor is not None:
                     result.setdefault(executor, {})[state] = count
         return result
+
+    # ---- Paid calls ----
+
+    def pools(
+        self, *, operator: str | None = None, before: tuple[int, int] | None = None, limit: int = 50
+    ) -> list[PoolView]:
+        """Pools newest first; `before` is the place of the last one of the page before."""
+        block, index = col(PoolRow.offered_block), col(PoolRow.offered_index)
+        query = select(PoolRow).order_by(block.desc(), index.desc())
+        if operator is not None:
+            query = query.where(PoolRow.operator == operator)
+        if before is not None:
+            query = query.where(or_(block < before[0], (block == before[0]) & (index < before[1])))
+        with self._store.session() as session:
+            rows = session.exec(query.limit(limit)).all()
+            is_open = col(ChannelRow.state) == _OPEN
+            counted = select(ChannelRow.pool, func.count()).where(
+                is_open, col(ChannelRow.pool).in_([r.pool for r in rows])
+            )
+            channels = dict(session.exec(counted.group_by(ChannelRow.pool)).all())
+        return [
+            PoolView(pool_of(row), (row.offered_block, row.offered_index), channels.get(row.pool, 0)) for row in rows
+        ]
+
+    def channel(self, channel: str) -> ChannelView | None:
+        """A channel; None if no block that was read has it."""
+        with self._store.session() as session:
+            row = session.get(ChannelRow, channel)
+            return None if row is None else ChannelView(channel_of(row), session.get_one(PoolRow, row.pool).operator)
+
+    def batches(
+        self,
+        *,
+        pool: str | None = None,
+        channel: str | None = None,
+        operator: str | None = None,
+        state: str | None = None,
+        before: tuple[int, int] | None = None,
+        limit: int = 50,
+    ) -> list[PooledBatch]:
+        """Batches newest first; `before` is the place of the last one of the page before."""
+        block, index = col(BatchRow.begun_block), col(BatchRow.begun_index)
+        query = select(BatchRow.batch).order_by(block.desc(), index.desc())
+        for column, value in ((BatchRow.pool, pool), (BatchRow.operator, operator), (BatchRow.state, state)):
+            if value is not None:
+                query = query.where(col(column) == value)
+        if channel is not None:
+            query = query.where(col(BatchRow.batch).in_(select(LineRow.batch).where(LineRow.channel == channel)))
+        if before is not None:
+            query = query.where(or_(block < before[0], (block == before[0]) & (index < before[1])))
+        with self._store.session() as session:
+            return self._store.batches(session, session.exec(query.limit(limit)).all())
+
+    def batch_counts(self) -> dict[str, int]:
+        """How many batches are in each state."""
+        with self._store.session() as session:
+            counted = dict(session.exec(select(BatchRow.state, func.count()).group_by(BatchRow.state)).all())
+        names = (state.name.lower() for state in BatchState if state is not BatchState.NONE)
+        return {name: counted.get(name, 0) for name in names}
+
+    def open_channels(self) -> int:
+        """How many channels are open."""
+        with self._store.session() as session:
+            return session.exec(select(func.count()).where(col(ChannelRow.state) == _OPEN)).one()
+
+    # ---- Declines ----
 
     def add_decline(self, row: DeclineRow, limit: int) -> bool:
         """Keeps an operator's last word on a task; False if too many have spoken."""

@@ -5,11 +5,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
 
 from sqlmodel import Session, col, delete, select
 
 from eigentensor import economics
 from eigentensor.chain import Changes, Deployment, Head
+from eigentensor.channel.life import BatchLife
 from eigentensor.errors import ConfigError
 from eigentensor.task import (
     Event,
@@ -23,10 +25,10 @@ from eigentensor.task import (
     due,
     fold,
 )
-from eigentensor_aggregator import events
+from eigentensor_aggregator import events, pools
 from eigentensor_aggregator.database import connect
-from eigentensor_aggregator.events import Sent
-from eigentensor_aggregator.tables import Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
+from eigentensor_aggregator.events import Sent, of_batch
+from eigentensor_aggregator.tables import BatchRow, Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
 HEADS = 512
@@ -35,51 +37,62 @@ MOST = 1024
 _VERSION = "version of what is known when a session begins"
 
 
-class Known:
-    """What tasks add up to, kept in memory until something happens to them: lists are asked for more often than that.
+T = TypeVar("T")
+
+
+class PooledBatch(NamedTuple):
+    """A batch with its pool."""
+
+    pool: bytes
+    life: BatchLife
+
+
+class Known(Generic[T]):
+    """What tasks or batches add up to, kept in memory until something happens to them: lists are asked for more often
+    than that.
 
     For any threads. Whoever reads the database notes `version` before, and gives it when keeping what was read: what
     was read before a change is not kept after it."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._tasks: OrderedDict[str, Life] = OrderedDict()
+        self._lives: OrderedDict[str, T] = OrderedDict()
         self._changing: frozenset[str] = frozenset()
         self._lock = Lock()
         self.version = 0
 
-    def of(self, tasks: Iterable[str]) -> dict[str, Life]:
+    def of(self, names: Iterable[str]) -> dict[str, T]:
         """Those that are known."""
         with self._lock:
-            lives = {task: life for task in tasks if (life := self._tasks.get(task)) is not None}
-            for task in lives:
-                self._tasks.move_to_end(task)
+            lives = {name: life for name in names if (life := self._lives.get(name)) is not None}
+            for name in lives:
+                self._lives.move_to_end(name)
         return lives
 
-    def keep(self, lives: Mapping[str, Life], version: int) -> None:
+    def keep(self, lives: Mapping[str, T], version: int) -> None:
         """Keeps what was read while `version` was the present one; forgets those asked for longest ago."""
         with self._lock:
             if version != self.version:
                 return
-            self._tasks.update((task, life) for task, life in lives.items() if task not in self._changing)
-            while len(self._tasks) > self._most:
-                self._tasks.popitem(last=False)
+            self._lives.update((name, life) for name, life in lives.items() if name not in self._changing)
+            while len(self._lives) > self._most:
+                self._lives.popitem(last=False)
 
     def hold(self, changing: Collection[str]) -> None:
-        """Called before a change of these tasks is committed: until `forget` they are read, and not kept. What else is
+        """Called before a change of these is committed: until `forget` they are read, and not kept. What else is
         in the database by then would not agree with what was known of them."""
         with self._lock:
             self._changing = frozenset(changing)
             for subject in changing:
-                self._tasks.pop(subject, None)
+                self._lives.pop(subject, None)
 
     def forget(self, changed: Collection[str]) -> None:
-        """Called when a change of these tasks, or of operators, is committed."""
+        """Called when a change of these, or of anything else that lists tell of, is committed."""
         with self._lock:
             self.version += bool(changed)
             self._changing = frozenset()
             for subject in changed:
-                self._tasks.pop(subject, None)
+                self._lives.pop(subject, None)
 
 
 class Store:
@@ -89,7 +102,8 @@ class Store:
         """Creates or upgrades the tables. Raises ConfigError if the database is of another market."""
         self.parameters: economics.Parameters = deployment.parameters
         self.engine = connect(url)
-        self._known = Known()
+        self._known: Known[Life] = Known()
+        self._batches: Known[PooledBatch] = Known()
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
     def close(self) -> None:
@@ -105,7 +119,7 @@ class Store:
 
     @property
     def version(self) -> int:
-        """Another one whenever something happened to a task or an operator: what was read before may have changed."""
+        """Another one whenever something happened that lists tell of: what was read before may have changed."""
         return self._known.version
 
     @contextmanager
@@ -130,8 +144,10 @@ class Store:
             with self.session() as session:
                 changed = self._apply(session, changes, sent or {})
                 self._known.hold(changed)
+                self._batches.hold(changed)
         finally:  # it may be committed, whatever was heard of it
             self._known.forget(changed)
+            self._batches.forget(changed)
 
     def events(self, subject: str) -> list[Event]:
         """Everything that happened to a task or an operator, in order."""
@@ -144,13 +160,16 @@ class Store:
             return events.read(session, [task])
 
     def _apply(self, session: Session, changes: Changes, sent: Mapping[bytes, Sent]) -> set[str]:
-        """The tasks and operators that it changes."""
+        """What it changes, as subjects of events."""
         touched: set[str] = set()
+        pooled: set[str] = set()
         if changes.rolled_back_to is not None:
             gone = col(EventRow.block) > changes.rolled_back_to
             touched.update(session.exec(select(EventRow.subject).where(gone)).all())
             session.exec(delete(EventRow).where(gone))
             session.exec(delete(Block).where(col(Block.number) > changes.rolled_back_to))
+            pooled |= pools.rebuild(session, self.parameters, touched)
+        pooled |= pools.step(session, self.parameters, changes.events)  # by what was known before these
         for happened in changes.events:
             row = events.row(happened, sent)
             session.add(row)
@@ -158,7 +177,7 @@ class Store:
         for head in changes.heads:
             session.merge(Block(number=head.number, hash=head.hash))
         session.flush()
-        changed = self._fold(session, touched)
+        changed = self._fold(session, touched) | pooled
         if changes.heads:
             session.exec(delete(Block).where(col(Block.number) < changes.heads[-1].number - HEADS))
         return changed
@@ -236,6 +255,32 @@ class Store:
         seeded = {e.seed_block: e for e, _ in events.read(session, blocks) if isinstance(e, Seeded)}
         recorded = {t: life.step(seeded[life.seed_block]) for t, life in committed.items() if life.seed_block in seeded}
         return lives | recorded
+
+    # ---- Paid calls ----
+
+    def batch(self, batch: str) -> PooledBatch | None:
+        """A batch; None as long as its begin is not known."""
+        with self.session() as session:
+            return next(iter(self.batches(session, [batch])), None)
+
+    def late_batches(self, block: int, limit: int = 256) -> list[BatchLife]:
+        """Batches about which the next block after `block` may take a message, those that wait longest first."""
+        query = select(BatchRow.batch).where(col(BatchRow.wake) <= block + 1, col(BatchRow.sleep) > block)
+        with self.session() as session:
+            names = session.exec(query.order_by(col(BatchRow.wake)).limit(limit)).all()
+            return [one.life for one in self.batches(session, names)]
+
+    def batches(self, session: Session, names: Sequence[str]) -> list[PooledBatch]:
+        """The batches in the order of their names here."""
+        subjects = {name: of_batch(name) for name in names}
+        known = self._batches.of(subjects.values())
+        unknown = [name for name, subject in subjects.items() if subject not in known]
+        if unknown:
+            read = pools.read(session, self.parameters, unknown)
+            lives = {of_batch(b.hex()): PooledBatch(read.pool_of[b], life) for b, life in read.batches.items()}
+            self._batches.keep(lives, session.info[_VERSION])
+            known = {**known, **lives}
+        return [known[subject] for subject in subjects.values() if subject in known]
 
     def _claim(self, market: str, url: str) -> None:
         with self.session() as session:

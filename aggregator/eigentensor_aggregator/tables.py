@@ -15,7 +15,7 @@ class Block(SQLModel, table=True):
 
 
 class EventRow(SQLModel, table=True):
-    """A log of the market or the service manager. Everything below is a fold over these."""
+    """A log of one of the contracts. Everything below is a fold over these."""
 
     __tablename__ = "events"
     __table_args__ = (Index("events_of_subject", "subject", "block", "log_index"),)
@@ -24,7 +24,9 @@ class EventRow(SQLModel, table=True):
     block_hash: bytes
     transaction: bytes
     name: str
-    subject: str = Field(description="the task, operator or seed block that it is about; empty for money")
+    subject: str = Field(
+        description="the task, operator, seed block, pool, channel or batch that it is about; empty for money"
+    )
     arguments: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
     sender: str | None = Field(default=None, description="of the transaction; of moves alone, like gas")
     gas: int | None = Field(default=None, sa_column=Column(BigInteger))
@@ -62,6 +64,71 @@ class GameRow(SQLModel, table=True):
     state: str = Field(index=True, description="open, ended, or idle: its task ended before it did")
     opened_block: int = Field(sa_column=Column(BigInteger, nullable=False))
     opened_index: int
+
+
+class PoolRow(SQLModel, table=True):
+    """An offer of paid calls, as its events and those of its channels and batches tell it."""
+
+    __tablename__ = "pools"
+    __table_args__ = (Index("pools_by_age", "offered_block", "offered_index"),)
+    pool: str = Field(primary_key=True)
+    operator: str = Field(index=True)
+    offered_block: int = Field(sa_column=Column(BigInteger, nullable=False))
+    offered_index: int
+    begun: int = Field(sa_column=Column(BigInteger, nullable=False))
+    is_over: bool
+    offer: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+
+
+class ChannelRow(SQLModel, table=True):
+    """A channel of a pool."""
+
+    __tablename__ = "channels"
+    channel: str = Field(primary_key=True)
+    pool: str = Field(index=True)
+    client: str = Field(index=True)
+    state: str
+    opened_block: int = Field(sa_column=Column(BigInteger, nullable=False))
+    deposit: str
+    paid: str
+    count: int = Field(sa_column=Column(BigInteger, nullable=False))
+    last: int = Field(sa_column=Column(BigInteger, nullable=False))
+    deal: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+
+
+class BatchRow(SQLModel, table=True):
+    """A batch of a pool; what lists and the watch over deadlines need stands in columns."""
+
+    __tablename__ = "batches"
+    __table_args__ = (
+        Index("batches_by_age", "begun_block", "begun_index"),
+        Index("batches_awake", "wake", "sleep"),
+    )
+    batch: str = Field(primary_key=True)
+    pool: str = Field(index=True)
+    operator: str = Field(index=True)
+    state: str = Field(index=True)
+    begun_block: int = Field(sa_column=Column(BigInteger, nullable=False))
+    begun_index: int
+    seed_block: int | None = Field(default=None, sa_column=Column(BigInteger, index=True))
+    wake: int | None = Field(default=None, sa_column=Column(BigInteger), description="first block of what may be due")
+    sleep: int | None = Field(default=None, sa_column=Column(BigInteger), description="last block of what may be due")
+
+
+class LineRow(SQLModel, table=True):
+    """A channel in a batch."""
+
+    __tablename__ = "lines"
+    batch: str = Field(primary_key=True)
+    channel: str = Field(primary_key=True, index=True)
+
+
+class CallGameRow(SQLModel, table=True):
+    """A call that was challenged, by its order's hash: of which batch it is."""
+
+    __tablename__ = "call_games"
+    task: str = Field(primary_key=True)
+    batch: str = Field(index=True)
 
 
 class OperatorRow(SQLModel, table=True):

@@ -47,7 +47,7 @@ VERBS = {
     "receipt": ("receipt:app", "Files that prove what became of tasks: get, check."),
     "program": ("program:app", "Program files: capture, import, check, show."),
     "optimise": ("optimise:app", "Find the fastest program for a graph, within a tolerance, on this machine."),
-    "economics": ("", "What cheating would pay: simulate, payoffs, tune, plot. Nothing is sent."),
+    "economics": ("", "What cheating would pay: simulate, payoffs, tune, plot, channels. Nothing is sent."),
     "tune": ("tune:app", "Measure which schedules run a program fastest on this machine."),
     "blob": ("blob:app", "Bytes by name: put, get."),
     "wallet": ("wallet:app", "The account that pays: show, deposit, withdraw, fund, new, import, list."),

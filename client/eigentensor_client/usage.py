@@ -60,6 +60,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "economics payoffs": ("economics payoffs --stake 10 --collusion 1%",),
     "economics tune": ("economics tune --gain 10 --security 5",),
     "economics plot": ("economics plot --gain 10 -o pictures",),
+    "economics channels simulate": ("economics channels simulate --calls 10000 --gain 10 --channels 100",),
+    "economics channels tune": ("economics channels tune --gain 10 --security 5 --bribes",),
     "tune": ("tune matmul.program --seconds 30",),
     "blob put": ("blob put weights.safetensors",),
     "blob get": ("blob get $UUID -o weights.safetensors",),

@@ -9,20 +9,20 @@ import typer
 from eigentensor.errors import TermsRefused
 from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs.options import Json, grouped
-from eigentensor_economics.options import Asked, Check, Cost, Gain, Locked, Market, Price, Security, World
+from eigentensor_economics import channels
+from eigentensor_economics.options import RATES, Asked, Check, Cost, Gain, Locked, Market, Price, Security, World
 
 if TYPE_CHECKING:
     from eigentensor_economics import schemas
     from eigentensor_economics.tuning import TunedTerms, Windows
 
 app = typer.Typer(
-    help="What cheating pays: simulate, payoffs, tune, plot. Nothing is sent.",
+    help="What cheating pays: simulate, payoffs, tune, plot, channels. Nothing is sent.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.add_typer(channels.app, name="channels")
 
-#: Check rates among which `tune` chooses, in percent.
-RATES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
 WINDOWS = ("lag", "grid", "record", "check", "reveal", "challenge", "clock", "margin")
 
 

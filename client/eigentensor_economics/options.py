@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+#: Check rates among which `tune` chooses, in percent.
+RATES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
+
 Market = Annotated[
     str, typer.Option("--market", "-m", help="Whose parameters: local, mainnet, or a network's name or file.")
 ]
@@ -47,6 +50,32 @@ class Asked:
     ] = None
     check: Check = "20%"
     verifiers: Annotated[int, typer.Option("--verifiers", min=1, max=4, help="By how many.")] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What stands in a batch of paid calls."""
+
+    calls: Annotated[int, typer.Option("--calls", min=1, max=1_000_000, help="Paid calls of a batch.")] = 1_000
+    channels: Annotated[int, typer.Option("--channels", min=1, help="Over which they are spread.")] = 1
+    check_price: Annotated[
+        str | None, typer.Option("--check-price", help="What checking a call pays, in tokens [the price].")
+    ] = None
+    value_at_risk: Annotated[
+        str | None, typer.Option("--value-at-risk", help="What each deal says about the gain, in tokens [the gain].")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """What an offer says about its checks."""
+
+    check: Annotated[
+        str, typer.Option("--check", metavar="RATE", help="How probably a call is checked: 5% or 0.05.")
+    ] = "5%"
+    verifiers: Annotated[
+        int, typer.Option("--verifiers", min=1, max=4, help="Among how many the checked calls are divided.")
+    ] = 4
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -184,6 +184,126 @@ class EconomicsTuning(TypedDict):
 
 
 @documented
+class AssumedBatch(TypedDict):
+    """A batch of paid calls, and what is assumed of those around it."""
+
+    price: float
+    """What a call costs."""
+    check_price: float
+    """What checking a call pays."""
+    calls: int
+    """How many calls it has."""
+    channels: int
+    """Over how many channels they are spread."""
+    rate: float
+    """How probably a call is checked."""
+    verifiers: int
+    """Among how many the checked calls are divided."""
+    gain: float
+    """What wrong results gain their operator at once in each channel that has one."""
+    value_at_risk: float
+    """The gain that each deal reckons with."""
+    all_at_risk: float
+    """The gain that the offer reckons with, of all its deals."""
+    cost: float
+    """What computing a call costs."""
+    share: float
+    """The part of all seats that belong to the operator's coalition."""
+    diligence: float
+    """The part of the other seats that execute if drawn."""
+    watch: float
+    """How probably somebody without a drawn seat executes a wrong call, too."""
+    checked: int
+    """How many calls are checked."""
+    shares: int
+    """Into how many shares these are divided."""
+    stake: float
+    """What a conviction takes of the operator's stake."""
+    reward: float
+    """What a conviction brings the challenger."""
+    collateral: float
+    """What the operator puts down."""
+    bond: float
+    """What a challenger puts down."""
+    check_fee: float
+    """What the verifier of a share is paid."""
+
+
+@documented
+class SimulatedLie(TypedDict):
+    """So many wrong calls in a batch, in one way."""
+
+    way: str
+    """Its name."""
+    does: str
+    """What it does, in words."""
+    wrong: int
+    """How many calls are wrong."""
+    seen: float
+    """In which part of the batches a drawn stranger saw one."""
+    expected_seen: float
+    """The same in closed form."""
+    brings: float
+    """The mean of what it brought more than right results would have."""
+    low: float
+    """The lower end of the 99 % interval of that."""
+    high: float
+    """The upper end."""
+    expected: float
+    """The same in closed form."""
+    pays_from: float | None
+    """The share of the seats from which on it pays; 0: with none; null: never."""
+    verdict: str
+    """Whether it pays, in words."""
+
+
+@documented
+class Lies(TypedDict):
+    """`eigentensor.economics-lies/1`: what wrong results of paid calls bring."""
+
+    schema: Literal["eigentensor.economics-lies/1"]
+    """Says what this object is."""
+    batch: AssumedBatch
+    """What was assumed."""
+    batches: int
+    """How many batches were drawn."""
+    seed: int
+    """The seed of their chances."""
+    lies: list[SimulatedLie]
+    """What came of it."""
+
+
+@documented
+class TunedOffer(AssumedBatch):
+    """An offer under which every lie loses enough, with the batch that it is for."""
+
+    way: str
+    """The best way to lie."""
+    wrong: int
+    """With so many wrong calls."""
+    loses: float
+    """What that loses a batch."""
+    checks: float
+    """What checks cost a call."""
+    lock: float
+    """What it costs a call to lock stake and collateral."""
+
+
+@documented
+class TunedOffers(TypedDict):
+    """`eigentensor.economics-offers/1`: offers of paid calls for a wanted security."""
+
+    schema: Literal["eigentensor.economics-offers/1"]
+    """Says what this object is."""
+    security: float
+    """What every lie shall lose."""
+    lifetime: int
+    """For how many blocks a batch locks its stake."""
+    offers: list[TunedOffer]
+    """Offers under which it does, the cheapest first."""
+
+
+@documented
 class Plots(TypedDict):
     """`eigentensor.economics-plots/1`: pictures that were drawn."""
 

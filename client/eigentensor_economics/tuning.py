@@ -1,6 +1,6 @@
 """Which terms give a wanted security, and for what price: check rate and verifiers, value at risk, margin, windows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from eigentensor.economics import terms
@@ -25,8 +25,12 @@ class Lock:
 
     def cost(self, x: Situation, exec_: int) -> float:
         """Of one task, in tokens."""
-        seconds = terms.lifetime(x.parameters, exec_) * self.block_seconds
-        return (x.amounts.s + x.amounts.K) * self.interest * seconds / YEAR
+        return self.of(x.amounts.s + x.amounts.K, terms.lifetime(x.parameters, exec_))
+
+    def of(self, locked: float, blocks: int) -> float:
+        """Of so many tokens for so many blocks, in tokens."""
+        seconds = blocks * self.block_seconds
+        return locked * self.interest * seconds / YEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,16 @@ def needed_stake(x: Situation, security: float) -> float | None:
     def safe(stake: float) -> bool:
         return worst_cheat(replace(x, stake=stake))[1] <= -security
 
+    return least_stake(safe, x.price + x.gain + security)
+
+
+def least_stake(safe: Callable[[float], bool], scale: float) -> float | None:
+    """The least stake, in tokens, that is safe, where more never is less so; None where a million times `scale` is
+    not."""
     if safe(0.0):
         return 0.0
-    high = scale = x.price + x.gain + security
-    # Grown until it is safe, then halved: more stake never makes a lie better, so there is one border.
+    high = scale
+    # Grown until it is safe, then halved: there is one border.
     while not safe(high):
         high *= 4
         if high > 1e6 * scale:

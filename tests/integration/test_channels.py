@@ -13,102 +13,30 @@ from eigentensor.channel import (
     BatchState,
     Breach,
     CallPlace,
-    CallReceipt,
     ChannelState,
-    Deal,
-    Key,
     Line,
-    Offer,
-    Sheet,
-    Tail,
     Voucher,
-    batch_of,
-    channel_of,
     events,
     hash_of,
-    nonce_of,
     open_call,
     open_line,
-    pool_of,
     share_root,
-    task_of,
 )
-from eigentensor.economics import WAD, shares
+from eigentensor.economics import shares
 from eigentensor.errors import Reverted
-from eigentensor.task import NONE, Event, Order, commitment
+from eigentensor.task import Event, commitment
 from eigentensor_local.anvil import Anvil
 from support.stories.call_lives import assert_told
+from support.stories.channel import DEPOSIT, PAYER, PRICE, SALT, SIGNER, Served, begin_and_open
 
 Chains = Callable[[int], Chain]
 E = TypeVar("E", bound=Event)
-PRICE = to_wei("0.0001")
-DEPOSIT = to_wei("0.01")
-SIGNER, PAYER = Key(b"\x11" * 32), Key(b"\x22" * 32)
-PROGRAM, SALT = b"p" * 32, b"s" * 32
 ANYBODY = 5
-
-
-class Served:
-    """What both sides of one channel remember: its offer, its deal, its calls."""
-
-    def __init__(self, client: Chain, operator: Chain) -> None:
-        self.domain = client.deployment.channels_domain
-        self.offer = Offer(
-            operator=operator.address, signer=SIGNER.address, nonce=1, max_price=PRICE, check_price=PRICE // 2,
-            most=100 * PRICE, risk_each=0, risk_all=0, check_rate=WAD * 3 // 5, verifiers=2, exec=10, epoch=50, tail=8,
-            programs=merkle.programs_root({PROGRAM: 1}),
-        )  # fmt: skip
-        self.pool = pool_of(self.domain, self.offer)
-        self.deal = Deal(self.pool, client.address, PAYER.address, 1, 50 * PRICE, 0, client.node.block_number() + 100)
-        self.channel = channel_of(self.domain, self.deal)
-        self.batch = batch_of(self.pool, 1)
-        self.orders: list[Order] = []
-        self.receipts: list[CallReceipt] = []
-        self.leaves: list[bytes] = []
-        self.acked = merkle.Frontier()
-
-    def call(self) -> tuple[CallReceipt, bytes]:
-        """The next call, with its receipt and the receipt's signature."""
-        index = len(self.orders)
-        order = Order(
-            client=PAYER.address, nonce=nonce_of(index, 77), semantics=1, program=PROGRAM, inputs=b"i" * 32,
-            weights=NONE, states=NONE, variables=NONE, repeat=1, min_price=0, max_price=0, ramp_start=0, ramp_length=0,
-            check_fee=0, check_rate=0, verifiers=0, value_at_risk=0, exec=0, accept_by=0, operators=self.channel,
-        )  # fmt: skip
-        receipt = CallReceipt(self.channel, index, task_of(self.domain, order), bytes([index + 1]) * 32, 1)
-        self.orders.append(order)
-        self.receipts.append(receipt)
-        result = merkle.result_of(receipt.outputs_root)
-        self.leaves.append(merkle.call_hash(self.channel, index, receipt.order, result))
-        return receipt, self.signed(receipt)
-
-    def signed(self, receipt: CallReceipt) -> bytes:
-        return SIGNER.sign(hash_of(self.domain, receipt))
-
-    def acknowledge(self) -> None:
-        """The client takes all results so far."""
-        for leaf in self.leaves[self.acked.leaves :]:
-            self.acked.append(leaf)
-
-    def sheet(self) -> Sheet:
-        """The newest voucher, for all calls, and those that it does not acknowledge."""
-        count = len(self.leaves)
-        voucher = Voucher(self.channel, count, count * PRICE, self.acked.leaves, self.acked.root())
-        tail = [Tail.of(receipt) for receipt in self.receipts[self.acked.leaves :]]
-        return Sheet.of(self.deal, voucher, PAYER.sign(hash_of(self.domain, voucher)), self.acked, tail)
 
 
 @pytest.fixture
 def served(client: Chain, operator: Chain) -> Served:
-    """An open channel of a batch that is begun; the operator and its collateral are there."""
-    made = Served(client, operator)
-    operator.token.mint(operator.address, to_wei("1"))
-    operator.channels.deposit(operator.address, to_wei("1"))
-    operator.channels.offer(made.offer)
-    assert operator.channels.pool_at(made.pool).offered
-    operator.channels.begin(made.offer)
-    client.channels.open(made.offer, made.deal, SIGNER.sign(made.channel), DEPOSIT)
-    return made
+    return begin_and_open(client, operator)
 
 
 def only(kind: type[E], among: Iterable[Event]) -> E:
@@ -183,12 +111,13 @@ def test_a_batch_lives_from_its_begin_to_its_last_wei(
     anvil.mine_past(windows.dispute_by)
     k = shares.checked(5, offer.check_rate, 2)
     fee = shares.fee(p, offer.check_price, k, 2)
-    closed = only(events.Closed, anybody.channels.close(offer, 1).events)
+    mined = anybody.channels.close(offer, 1, settles=[index])
+    closed = only(events.Closed, mined.events)
     returned = fee - p.g_chk  # of the share that nobody checked
     assert closed == events.Closed(closed.place, batch, BatchState.FINAL, held + 5 * PRICE - 2 * fee, returned)
     account = operator.channels.balance_of(operator.address)
     assert (account.balance, account.collateral) == (to_wei("1") + p.g_chunk + 5 * PRICE - 2 * fee, 0)
-    settled = only(events.Settled, anybody.channels.settle(offer, 1, [index]).events)
+    settled = only(events.Settled, mined.events)
     assert settled == events.Settled(settled.place, batch, index + 1, verifier.address, bond + fee)
     refunded = only(events.Refunded, anybody.channels.refund(offer, 1, [open_line([line], 0)]).events)
     assert refunded == events.Refunded(refunded.place, batch, served.channel, client.address, returned)

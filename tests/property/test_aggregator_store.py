@@ -1,6 +1,5 @@
 """Whatever the chain does, the aggregator's database is what the present chain alone would have made of it."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from sqlalchemy.event import listen, remove
 from sqlalchemy.orm import Session as SqlSession
 from sqlmodel import select
 
-from eigentensor.chain import Changes, Deployment, Head, anvil_account
+from eigentensor.chain import Changes, Head
 from eigentensor.dispute import Phase, Reason
 from eigentensor.task import (
     Accepted,
@@ -21,6 +20,7 @@ from eigentensor.task import (
     Committed,
     Ended,
     Event,
+    Life,
     Moved,
     Opened,
     OperatorJoined,
@@ -39,21 +39,9 @@ from eigentensor_aggregator.events import Sent
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import Known, Store
 from eigentensor_aggregator.tables import EventRow, GameRow, OperatorRow, TaskRow
-from support.stories.aggregator import ORDER, PARAMETERS, position
+from support.stories.aggregator import ADDRESSES, DEPLOYMENT, ORDER, PARAMETERS, position
 
-ADDRESSES = [anvil_account(i).address for i in range(3)]
 TASKS = [(bytes([number + 1]) * 32).hex() for number in range(3)]
-DEPLOYMENT = Deployment.from_json(
-    {
-        "chainId": 31337, "block": 0, "burn": ADDRESSES[0],
-        **dict.fromkeys(["taskMarket", "serviceManager", "disputeGame", "referee", "bounty"], ADDRESSES[0]),
-        **dict.fromkeys(["channels", "channelsGame"], ADDRESSES[0]),
-        "core": dict.fromkeys(["allocationManager", "delegationManager", "strategyManager", "strategy"], ADDRESSES[0]),
-        "token": {"address": ADDRESSES[0], "symbol": "T", "decimals": 18},
-        "parameters": {"".join([w[0], *map(str.title, w[1:])]): v for n, v in asdict(PARAMETERS).items()
-                       for w in [n.split("_")]} | {"lag": 1, "grid": 2},
-    }
-)  # fmt: skip
 
 
 def happened(kind: int, subject: int, place: Place) -> Event:
@@ -210,7 +198,7 @@ def test_a_game_is_shown_as_soon_as_it_is_committed(tmp_path: Path) -> None:
 
 def test_what_was_read_before_a_change_is_not_kept_after_it() -> None:
     open_, accepted = (life for those in (EVENTS[:1], EVENTS) if (life := fold(those, PARAMETERS)) is not None)
-    known = Known(most=1)
+    known: Known[Life] = Known(most=1)
     version = known.version
     known.keep({TASKS[0]: open_}, version)
     assert known.of(TASKS) == {TASKS[0]: open_}

@@ -6,7 +6,7 @@ blocks. Orders of calls and everything signed about channels are of the deployme
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
 
 from eth_utils.address import to_checksum_address
@@ -141,10 +141,17 @@ class ChannelMessages(Channels):
         """
         return self._sender.call(self._node.channels, "begin", as_tuple(offer), once=once)
 
-    def commit(self, offer: Offer, number: int, sheets: "Sequence[Sheet]") -> Mined:
-        """Commits to the calls of a batch, by the operator or its signers. Each line takes the sheet's place."""
+    def commit(self, offer: Offer, number: int, sheets: "Sequence[Sheet]", *, begins: bool = False) -> Mined:
+        """Commits to the calls of a batch, by the operator or its signers. Each line takes the sheet's place.
+
+        `begins` the next batch of the pool in the same transaction, by the operator's registered signer: both happen,
+        or neither does.
+        """
         arguments = (as_tuple(offer), number, [as_tuple(sheet) for sheet in sheets])
-        return self._sender.once(self._node.channels, "commit", *arguments)
+        messages = [Message.of(self._node.channels, "commit", *arguments)]
+        if begins:
+            messages.append(Message.of(self._node.channels, "begin", as_tuple(offer)))
+        return self._together(messages)
 
     # ---- Channels ----
 
@@ -266,9 +273,15 @@ class ChannelMessages(Channels):
 
     # ---- Ends ----
 
-    def close(self, offer: Offer, number: int) -> Mined:
-        """Ends a batch whose time is over, as it must end. By anybody."""
-        return self._sender.once(self._node.channels, "close", as_tuple(offer), number)
+    def close(self, offer: Offer, number: int, *, settles: Sequence[int] = ()) -> Mined:
+        """Ends a batch whose time is over, as it must end. By anybody.
+
+        `settles` these answers in the same transaction: Reverted, and nothing happens, where it is not FINAL then.
+        """
+        messages = [Message.of(self._node.channels, "close", as_tuple(offer), number)]
+        if settles:
+            messages.append(Message.of(self._node.channels, "settle", as_tuple(offer), number, list(settles)))
+        return self._together(messages)
 
     def settle(self, offer: Offer, number: int, indices: Sequence[int]) -> Mined:
         """Pays out answers of a batch that is over. By anybody."""
@@ -286,6 +299,16 @@ class ChannelMessages(Channels):
     def slash(self, offer: Offer, number: int) -> Mined:
         """Slashes the stake of a convicted operator, by anybody. Raises Reverted while EigenLayer is paused."""
         return self._sender.once(self._node.channels, "slash", as_tuple(offer), number)
+
+    # ---- Together ----
+
+    def _together(self, messages: Sequence[Message]) -> Mined:
+        """Sends messages that make sense once, several of them in one transaction."""
+        if len(messages) == 1:
+            return self._sender.send(messages[0])
+        data = [message.data for message in messages]
+        together = Message.of(self._node.channels, "multicall", data)
+        return self._sender.send(replace(together, name=" and ".join(message.name for message in messages)))
 
 
 def _opening(opening: Opening) -> tuple[bytes, int, bytes, bytes]:

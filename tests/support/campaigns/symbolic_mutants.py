@@ -40,6 +40,29 @@ MUTANTS = [
     Mutant("Merkle.RootsAreOfWholeNumbers", "Merkle.sol", "uint64(elements)", "uint64(uint32(elements))"),
     Mutant("Merkle.ALeafIsTheHashOfItsBytes", "Merkle.sol", "add(add(data, 32), at), 1024)", "add(data, 32), 1024)"),
     Mutant("Merkle.OnlyWhoIsInTheListIsAdmitted", "Merkle.sol", "return index < count && ", "return "),
+    Mutant("Frontier.AppendingGivesTheTree", "Frontier.sol", "isLast = false;", ""),
+    Mutant(
+        "Frontier.WhatIsKeptAreTheFullSubtrees", "Frontier.sol", "rest & 1 == 1; rest >>= 1", "rest & 1 == 1; rest = 0"
+    ),
+    Mutant(
+        "Frontier.AnotherFrontierGivesAnotherTree",
+        "Frontier.sol",
+        "left ? Merkle.node(s.nodes[--at], node)",
+        "left ? Merkle.node(s.nodes[0], node)",
+    ),
+    Mutant("Shares.EveryCallIsInRangeAndDrawnOnce", "Shares.sol", "% width;", "% (width + 1);"),
+    Mutant(
+        "Shares.SharesPartitionTheDraws",
+        "Shares.sol",
+        "row * count + (share + turn) % count",
+        "row * count + (share * turn) % count",
+    ),
+    Mutant(
+        "Shares.SharesHaveAllCallsThatAreChecked",
+        "Shares.sol",
+        "rows - 1) < k ? rows : rows - 1",
+        "rows - 1) <= k ? rows : rows - 1",
+    ),
     Mutant("Game.TheMoverMovesOrLosesByItsClock", "Moves.sol", "if (passed >= left)", "if (passed > left)"),
     Mutant("Game.NobodyEndsAGameInTime", "Moves.sol", "? p.executorLeft : p.challengerLeft", "? 0 : p.challengerLeft"),
     Mutant("Game.OnlyTheGamesOwnPositionIsPlayed", "../DisputeGame.sol", "!= _hash(gameId, p)", "== 0"),

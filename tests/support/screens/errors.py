@@ -213,6 +213,11 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "test_a_right_result_is_left_alone_and_a_challenge_of_it_is_lost",
         "code == 14",
     ),
+    "ChannelNotFound": (
+        "integration/test_aggregator_calls.py",
+        "test_what_is_not_there_is_not_told",
+        '"ChannelNotFound"',
+    ),
     "ChallengeNotFound": (
         "integration/test_challenge.py",
         "test_a_lie_is_shown_and_priced_and_what_cannot_be_challenged_is_said_before_anything_is_spent",

@@ -52,10 +52,13 @@ from eigentensor_client.verbs import (
     wallet,
 )
 from eigentensor_client.verbs.show import Show
+from eigentensor_economics import batch_reports, channels, reports, tuning
 from eigentensor_economics import cli as economics
-from eigentensor_economics import reports, tuning
 from eigentensor_economics.agents import AGENTS
-from eigentensor_economics.options import Asked, World
+from eigentensor_economics.batch_tuning import Times, tune_offer
+from eigentensor_economics.lies import BRIBING, LAUNDERING, UNBRIBED
+from eigentensor_economics.lies import estimate as estimate_lies
+from eigentensor_economics.options import Asked, Batch, Sampled, World
 from eigentensor_economics.payoffs import Payoffs
 from eigentensor_economics.simulation import estimate
 from eigentensor_local import cli as devnet
@@ -165,6 +168,18 @@ def _terms(screen: Screen) -> None:
     x = reports.situation_of("mainnet", "10", World())
     tuned = tuning.tune(x, 1.0, exec_=300, lock=tuning.Lock(), rates=[0.05, 0.2, 1.0])
     economics.show_terms(screen, 1.0, tuned, tuning.windows(x.parameters, 300, 1_800, 100_800), 1_800)
+
+
+def _lies(screen: Screen) -> None:
+    x = batch_reports.batch_of("local", "10", World(), Batch(channels=10), Sampled())
+    channels.show_lies(screen, x, estimate_lies(x, [LAUNDERING, BRIBING], batches=50), 50, 0)
+
+
+def _offers(screen: Screen) -> None:
+    x = batch_reports.batch_of("mainnet", "10", World(), Batch(channels=10))
+    times = Times(exec=300, epoch=300)
+    offers = tune_offer(x, 1.0, UNBRIBED, times=times, lock=tuning.Lock(), rates=[0.01, 0.05, 1.0])
+    channels.show_offers(screen, 1.0, 59_244, offers)
 
 
 def _claims(screen: Screen) -> None:
@@ -277,6 +292,8 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "operator-status": _operator_status,
     "watch": _watch,
     "economics-payoffs": _payoffs,
+    "economics-channels-simulate": _lies,
+    "economics-channels-tune": _offers,
     "receipt-check": _receipt_check,
     "app": _app,
     "error": _error,

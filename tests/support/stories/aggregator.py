@@ -1,10 +1,10 @@
 """Tasks as the aggregator's machines see them, told by events."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import anvil_account
+from eigentensor.chain import Deployment, anvil_account
 from eigentensor.dispute import Phase, Position, Reason
 from eigentensor.task import (
     NONE,
@@ -38,6 +38,19 @@ ORDER = Order(
     client=CLIENT, nonce=1, semantics=1, program=ROOT, inputs=NONE, weights=NONE, states=NONE,
     variables=NONE, repeat=1, min_price=5, max_price=9, ramp_start=0, ramp_length=0, check_fee=10,
     check_rate=10**18 // 5, verifiers=1, value_at_risk=0, exec=20, accept_by=100, operators=NONE,
+)  # fmt: skip
+ADDRESSES = [anvil_account(i).address for i in range(3)]
+#: A market whose seeds are of even blocks.
+DEPLOYMENT = Deployment.from_json(
+    {
+        "chainId": 31337, "block": 0, "burn": ADDRESSES[0],
+        **dict.fromkeys(["taskMarket", "serviceManager", "disputeGame", "referee", "bounty"], ADDRESSES[0]),
+        **dict.fromkeys(["channels", "channelsGame"], ADDRESSES[0]),
+        "core": dict.fromkeys(["allocationManager", "delegationManager", "strategyManager", "strategy"], ADDRESSES[0]),
+        "token": {"address": ADDRESSES[0], "symbol": "T", "decimals": 18},
+        "parameters": {"".join([w[0], *map(str.title, w[1:])]): v for n, v in asdict(PARAMETERS).items()
+                       for w in [n.split("_")]} | {"lag": 1, "grid": 2},
+    }
 )  # fmt: skip
 #: S of a commit in block 15, and the last blocks of what follows: of its record, reveal, verifiers, challenges.
 SEED, RECORDED, REVEALED, ANSWERED = 17, 67, 77, 87
