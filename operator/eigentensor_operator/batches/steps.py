@@ -18,6 +18,7 @@ from eigentensor.dispute import refuse
 from eigentensor.errors import (
     ChainError,
     ChannelError,
+    ConfigError,
     EigenTensorError,
     LimitError,
     NotDisputable,
@@ -125,7 +126,7 @@ class Steps:
 
     def _served(self) -> Calls:
         if self._calls is None:
-            raise ChannelError("this operator serves no calls", fix="Start it with --calls, as before.")
+            raise ConfigError("this operator serves no calls", fix="Start it with --calls, as before.")
         return self._calls
 
     def _commit(self, batches: Batches, case: Case, life: BatchLife) -> Outcome:
