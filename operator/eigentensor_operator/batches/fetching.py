@@ -2,6 +2,7 @@
 when it leads to what the chain has."""
 
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,10 @@ from eigentensor.task import Domain, Order
 from eigentensor.task.order import Signer, sign
 
 SECONDS = 10.0  #: of silence of an endpoint
+SLOW = (
+    30.0,
+    1 << 16,
+)  #: seconds after which, and bytes a second below which, an answer is none
 SHARE_BYTES = 16 << 20  #: of the largest share: 256 calls of 64 KiB each
 
 
@@ -62,8 +67,14 @@ class Endpoint:
             self.store.discard(blob)
             raise BlobCorrupt(f"{self._url} gave blob {blob} for {name}", fix="Ask again, or demand the call.")
 
+    def _check_pace(self, size: int, seconds: float) -> None:
+        patience, pace = SLOW
+        if seconds > patience + size / pace:
+            raise GatewayError(f"{self._url} sent {size} bytes in {seconds:.0f} seconds", fix="Ask again.")
+
     def _get(self, path: str, asked: Mapping[str, str], limit: int) -> bytes:
         """What an endpoint answers, of at most `limit` bytes."""
+        started = time.monotonic()
         try:
             with (
                 self._http.stream("GET", self._url + path, params=dict(asked)) as answer,
@@ -72,6 +83,7 @@ class Endpoint:
                 if answer.status_code != httpx.codes.OK:
                     raise GatewayError(f"{self._url}{path} answers {answer.status_code}", fix="Ask again.")
                 for part in answer.iter_bytes():
+                    self._check_pace(kept.tell(), time.monotonic() - started)
                     if kept.tell() + len(part) > limit:
                         raise BlobTooLarge(f"{self._url}{path} has more than {limit} bytes")
                     kept.write(part)

@@ -33,7 +33,6 @@ from eigentensor_operator.policy import Claims, Code, Policy, Reason
 from eigentensor_operator.state import Operator
 
 Put = Callable[[Callable[[], tasks.Event | None]], None]
-_DEVICE = frozenset({Step.EXECUTE, Step.JUDGE})
 
 
 class Running:
@@ -71,8 +70,9 @@ class Running:
             | dict.fromkeys(URGENT, urgent)
             | dict.fromkeys((Step.PLAY, Step.TIMEOUT), games)
             | dict.fromkeys((Step.SHOW, Step.JUSTIFY), show)
-            | dict.fromkeys(_DEVICE, device)
-            | {Step.FETCH: Lane("batches fetch", 2)}
+            # What waits for others' endpoints keeps no device from tasks.
+            | dict.fromkeys((Step.FETCH, Step.JUDGE), Lane("batches fetch", 4))
+            | {Step.EXECUTE: device}
         )
 
     def close(self) -> None:
@@ -200,20 +200,19 @@ class Running:
         self._put(partial(self._conclude, do.step, outcome, time.monotonic() - started))
 
     def _conclude(self, step: Step, outcome: Outcome, seconds: float) -> tasks.Event | None:
-        """Back in the daemon's thread. A device that gives wrong bits is one for tasks as well."""
+        """Back in the daemon's thread: what is said to be done is on disk. A device that gives wrong bits is one for
+        tasks as well."""
+        known = self.batches.cases.get(outcome.subject)
+        self._feed(outcome)
         words = {"subject": outcome.subject.hex(), "seconds": round(seconds, 3)}
         if isinstance(outcome, Undone):
             self._log.warning(f"{step} failed", **words, **_words(outcome.reason))
         elif step not in SENT:
             self._log.info(step.value, **words)
-        if isinstance(outcome, Sealed):
+        if isinstance(outcome, Sealed) and known is not None and known.seal is None:
             life = self.batches.pools.batches[outcome.subject]
-            checked = len(life.numbers(outcome.seal.index // DRAWS))
-            self._metrics.calls.labels(AVS, "checked").inc(checked)
-        self._feed(outcome)
-        if isinstance(outcome, Undone) and outcome.reason.code is Code.DEVICE:
-            return Checked(outcome.reason)
-        return None
+            self._metrics.calls.labels(AVS, "checked").inc(len(life.numbers(outcome.seal.index // DRAWS)))
+        return Checked(outcome.reason) if isinstance(outcome, Undone) and outcome.reason.code is Code.DEVICE else None
 
 
 def _words(reason: Reason) -> dict[str, str]:

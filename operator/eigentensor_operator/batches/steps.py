@@ -1,6 +1,7 @@
 """Doing what the machine of batches asks for: each step blocks, and comes back as the event that tells how it ended."""
 
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from eigentensor.errors import (
     ChannelError,
     ConfigError,
     EigenTensorError,
+    LimitError,
     NotDisputable,
     Reverted,
     TaskError,
@@ -213,8 +215,10 @@ class Steps:
         return Done(case.batch, Step.FETCH)
 
     def _execute(self, batches: Batches, case: Case, life: BatchLife) -> Outcome:
-        """Each call, before any is answered for; each program stays warm meanwhile."""
+        """Each call, before any is answered for; each program stays warm meanwhile. All together have the blocks that
+        the offer gives them: longer they would keep the device from tasks."""
         assert case.drawn is not None and case.drawn.index is not None
+        until = time.monotonic() + life.offer.exec * batches.policy.block_seconds
         calls, roots = self._share(life, case.drawn.index // DRAWS), []
         with ExitStack() as stack:
             warm: dict[tuple[bytes, bytes], WarmExecution] = {}
@@ -223,10 +227,10 @@ class Steps:
                 key = order.program, order.weights
                 if key not in warm:
                     weights = None if order.weights == NONE else self._sources.fetch(life.offer.operator, order.weights)
-                    warm[key] = self._device.warm(bound.program, weights, _seconds(batches))
+                    warm[key] = self._device.warm(bound.program, weights, _left(until))
                     stack.callback(warm[key].close)
                 mine = {name: bound.tensors[name] for role in _OF_CALLS for name in bound.program.named(role)}
-                results = warm[key].execute(mine, bound.variables, bound.repeat, _seconds(batches))
+                results = warm[key].execute(mine, bound.variables, bound.repeat, _left(until))
                 root = merkle.results_root(bound.program, results)
                 if merkle.result_of(root) != call.shown.result:
                     return self._differs(batches, case, life, call, root)
@@ -349,6 +353,13 @@ class Steps:
         if operator == self._operator:
             return self._served().bound_of(task)
         return self._sources.bound_by(operator, order)
+
+
+def _left(until: float) -> float:
+    """Seconds that are left. Raises LimitError where none are."""
+    if (left := until - time.monotonic()) <= 0:
+        raise LimitError("the calls of the share take longer than the offer gives them")
+    return left
 
 
 def _seconds(batches: Batches) -> float:
