@@ -118,6 +118,6 @@ def test_an_endpoint_that_is_killed_goes_on_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(20))
 def test_an_endpoint_that_is_killed_often_goes_on_as_it_was(tmp_path: Path, seed: int) -> None:
-    crash(tmp_path, 20, seed)
+    crash(tmp_path, 10, seed)

@@ -62,7 +62,7 @@ def test_an_operator_killed_amid_calls_and_batches_gives_what_it_owes(net: Devne
         gateway.close()
         table = f'[[call_programs]]\nprogram = "{root.hex()}"\nprice = "0.0001"\nrepeat = 1\n'
         (serving.folder / "operator.toml").write_text(table)
-        terms = {"calls": "127.0.0.1:0", "call_check_rate": "1", "call_exec": "20", "call_epoch": "200"}
+        terms = {"calls": "127.0.0.1:0", "call_check_rate": "1", "call_exec": "60", "call_epoch": "200"}
         running, checker = start(net, serving, **terms), start(net, checking)
         caller = HttpCaller(client, url_of(running))
         batch = caller.batch(1)

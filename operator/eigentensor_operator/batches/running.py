@@ -200,20 +200,19 @@ class Running:
         self._put(partial(self._conclude, do.step, outcome, time.monotonic() - started))
 
     def _conclude(self, step: Step, outcome: Outcome, seconds: float) -> tasks.Event | None:
-        """Back in the daemon's thread. A device that gives wrong bits is one for tasks as well."""
+        """Back in the daemon's thread: what is said to be done is on disk. A device that gives wrong bits is one for
+        tasks as well."""
+        known = self.batches.cases.get(outcome.subject)
+        self._feed(outcome)
         words = {"subject": outcome.subject.hex(), "seconds": round(seconds, 3)}
         if isinstance(outcome, Undone):
             self._log.warning(f"{step} failed", **words, **_words(outcome.reason))
         elif step not in SENT:
             self._log.info(step.value, **words)
-        if isinstance(outcome, Sealed):
+        if isinstance(outcome, Sealed) and known is not None and known.seal is None:
             life = self.batches.pools.batches[outcome.subject]
-            checked = len(life.numbers(outcome.seal.index // DRAWS))
-            self._metrics.calls.labels(AVS, "checked").inc(checked)
-        self._feed(outcome)
-        if isinstance(outcome, Undone) and outcome.reason.code is Code.DEVICE:
-            return Checked(outcome.reason)
-        return None
+            self._metrics.calls.labels(AVS, "checked").inc(len(life.numbers(outcome.seal.index // DRAWS)))
+        return Checked(outcome.reason) if isinstance(outcome, Undone) and outcome.reason.code is Code.DEVICE else None
 
 
 def _words(reason: Reason) -> dict[str, str]:

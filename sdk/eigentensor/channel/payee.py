@@ -106,8 +106,8 @@ class Payee:
         return replace(self, pending=(*self.pending, Taken(voucher, payment.signature, order)))
 
     def executed(self, outputs_root: bytes, number: int) -> tuple[Self, CallReceipt]:
-        """The oldest call that waits gave this; batch `number` owes it. Its receipt is to be signed once this is
-        written down."""
+        """The oldest call that waits gave this; batch `number` owes it. Its receipt is to be sent once this is written
+        down."""
         taken = self.pending[0]
         receipt = CallReceipt(self.channel, self.count, taken.order, outputs_root, number)
         frontier, behind = self._at(taken.voucher.acked)
