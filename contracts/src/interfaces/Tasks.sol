@@ -66,8 +66,9 @@ struct Task {
     uint64 differed; // of these, those that were revealed and do not
 }
 
-/// @notice Where an answer, or a challenge, stands. Hidden: not opened. Lost: its bond went in a lost game.
-/// Exposed: somebody else opened it too early. Paid: nothing is left to be settled or refunded.
+/// @notice Where an answer, or a challenge, stands. Hidden: not opened. Lost: its bond went in a lost game, or, of a batch,
+/// it differed and its bond is back. Exposed: somebody else opened it too early. Paid: nothing is left to be settled or
+/// refunded.
 enum Stage {
     None,
     Hidden,

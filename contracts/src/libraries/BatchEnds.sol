@@ -216,7 +216,8 @@ library BatchEnds {
         (address verifier, Stage stage) = (a.operator, a.stage);
         bool held = stage == Stage.Hidden || stage == Stage.Agreed || stage == Stage.Differed;
         if (!held) revert IMarket.NothingToSettle(l.id, index + 1);
-        a.stage = Stage.Paid;
+        // INVARIANT 56: whoever differed has its part of the slash, whether its bond is back before that or after.
+        a.stage = stage == Stage.Differed ? Stage.Lost : Stage.Paid;
         uint256 bond = Terms.bond(l.p, o.maxPrice);
         uint256 payout = bond;
         if (l.b.state == BatchState.Final) {
@@ -271,7 +272,7 @@ library BatchEnds {
         list = new address[](l.b.answered.count());
         for (uint64 rest = l.b.answered; rest != 0; rest &= rest - 1) {
             Answer memory a = ledger.answers[l.id][rest.lowest()];
-            // One that differed and lost its game differed all the same: another one was right.
+            // One that differed differed all the same when it lost its game, or has its bond back.
             if (a.stage == Stage.Differed || a.stage == Stage.Lost) list[n++] = a.operator;
         }
         if (n == 0 && !j.crowded) {

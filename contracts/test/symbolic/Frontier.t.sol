@@ -91,7 +91,11 @@ contract FrontierSymbolic {
         }
     }
 
-    function _part(bytes32[LEAVES] memory leaves, uint256 first, uint256 n) private pure returns (bytes32[] memory part) {
+    function _part(bytes32[LEAVES] memory leaves, uint256 first, uint256 n)
+        private
+        pure
+        returns (bytes32[] memory part)
+    {
         part = new bytes32[](n);
         for (uint256 i; i < n; ++i) {
             part[i] = leaves[first + i];

@@ -285,6 +285,27 @@ contract BatchChecksTest is ChannelFixture {
         assertEq(_funds(rival), funds + _reward() + _bond());
     }
 
+    /// @dev INVARIANT 56
+    function test_WhoDifferedHasItsPartOfTheSlashThoughItsBondIsBackBefore() public {
+        (uint256 index,) = _differed(10, WRONG);
+        Place memory place = _place(_batch, 0, 3);
+        vm.prank(verifier);
+        uint256 gameId = channels.challenge(verifier, offer, 1, place, 0);
+        Position memory position = _position(place, verifier);
+        vm.roll(block.number + position.executorLeft);
+        channelsGame.timeout(gameId, position);
+        assertEq(channels.judgmentAt(_batch).winner, verifier);
+        _settle(1, index);
+        uint256[] memory indices = new uint256[](1);
+        indices[0] = index;
+        vm.expectRevert(abi.encodeWithSelector(IMarket.NothingToSettle.selector, _batch, index + 1));
+        channels.settle(offer, 1, indices);
+        channels.slash(offer, 1);
+        (,, address[] memory winners) = bounty.noteOf(1);
+        assertEq(winners.length, 1);
+        assertEq(winners[0], rival);
+    }
+
     function _passDisputesBut(uint256 blocks) private {
         (,,,, uint256 disputeBy) = channels.windowsOf(offer, 1);
         vm.roll(disputeBy - blocks);

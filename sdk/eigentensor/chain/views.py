@@ -25,7 +25,8 @@ class Task:
 
 
 class Stage(IntEnum):
-    """Where an answer stands. LOST: its bond went in a lost game; EXPOSED: somebody opened it too early."""
+    """Where an answer stands. LOST: its bond went in a lost game, or it differed and has its bond back; EXPOSED: somebody
+    opened it too early."""
 
     NONE = 0
     HIDDEN = 1
