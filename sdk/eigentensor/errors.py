@@ -50,6 +50,7 @@ EigenTensorError
 │   ├── CallRefused         the operator does not take a call: nothing is owed for it
 │   ├── ChannelBusy         as many calls are under way as the offer lets: wait for one
 │   ├── ChannelSpent        deposit, or what a batch may cost, is used up: `.needed`
+│   ├── NoResponse          the operator does not answer: what was asked may have happened
 │   └── ChannelClosed       it takes no calls: left, concluded, ended, or its pool is over
 ├── ConfigError             settings, keys, funds
 │   ├── InsufficientFunds
@@ -328,6 +329,12 @@ class ChannelSpent(ChannelError):
     def __init__(self, what: str, needed: int, *, fix: str = "") -> None:
         super().__init__(what, fix=fix)
         self.needed = needed
+
+
+class NoResponse(ChannelError):
+    """The operator gives no response. A call stays under way: the same bytes are sent again, and paid for once."""
+
+    usual_fix = "Ask again later; if it stays away, `eigentensor channel close` gets back what is not spent."
 
 
 class ChannelClosed(ChannelError):

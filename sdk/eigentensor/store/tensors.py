@@ -43,9 +43,9 @@ def read_header(path: Path) -> dict[str, Entry]:
     Raises TensorFileError unless the header is well-formed, the tensors fill the file without gap or overlap, and every
     dtype is one that programs have.
     """
-    size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
+        size = path.stat().st_size
         if size < 8 or length > min(_HEADER_LIMIT, size - 8):
             raise TensorFileError(f"{path.name} is not a safetensors file")
         text = file.read(length)
@@ -53,21 +53,43 @@ def read_header(path: Path) -> dict[str, Entry]:
         # The library's parser bounds how deep a header nests; Python's only as far as the recursion limit does.
         with safe_open(path, framework="np"):
             pass
+    except SafetensorError as error:
+        raise TensorFileError(f"{path.name} is not a safetensors file: {error}") from None
+    return _entries(path.name, text, size)
+
+
+def read_flat(data: bytes) -> dict[str, tuple[DType, np.ndarray[Any, Any]]]:
+    """As `load_flat`, of the bytes of a file. Raises TensorFileError."""
+    what, length = "the data", int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > min(_HEADER_LIMIT, len(data) - 8):
+        raise TensorFileError(f"{what} are no safetensors file")
+    try:
+        entries = _entries(what, data[8 : 8 + length], len(data))
+    except RecursionError:
+        raise TensorFileError(f"{what} are no safetensors file: the header nests too deep") from None
+    content = memoryview(data)
+    return {name: (entry.dtype, _flat(entry, content)) for name, entry in entries.items()}
+
+
+def _entries(what: str, text: bytes, size: int) -> dict[str, Entry]:
+    """The entries of a header, for a file of so many bytes."""
+    length = len(text)
+    try:
         header = json.loads(text, object_pairs_hook=_unique)
         if not isinstance(header, dict):
             raise ValueError("its header is not an object")
         header.pop("__metadata__", None)
         entries = {name: _entry(name, fields, 8 + length) for name, fields in header.items()}
-    except (SafetensorError, ValueError) as error:
-        raise TensorFileError(f"{path.name} is not a safetensors file: {error}") from None
+    except ValueError as error:
+        raise TensorFileError(f"{what} is not a safetensors file: {error}") from None
     end = 8 + length
     ordered = sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop))
     for name, entry in ordered:
         if entry.start != end or entry.stop - entry.start != math.prod(entry.shape) * entry.dtype.size:
-            raise TensorFileError(f"{path.name}: tensor {name!r} does not fit its place in the file")
+            raise TensorFileError(f"{what}: tensor {name!r} does not fit its place in the file")
         end = entry.stop
     if end != size:
-        raise TensorFileError(f"{path.name}: {size - end:+} bytes that belong to no tensor")
+        raise TensorFileError(f"{what}: {size - end:+} bytes that belong to no tensor")
     return dict(ordered)
 
 
@@ -90,6 +112,17 @@ def save_safetensors(
 
     The same tensors make the same bytes. Not atomic: write to a temporary name what others may see.
     """
+    parts = _parts(tensors, dtypes)
+    with path.open("wb") as file:
+        file.writelines(parts)
+
+
+def write_tensors(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType] | None = None) -> bytes:
+    """The bytes that `save_safetensors` writes."""
+    return b"".join(_parts(tensors, dtypes))
+
+
+def _parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType] | None) -> list[bytes | memoryview]:
     dtypes = dtypes or {}
     chosen = {name: dtypes.get(name) or _DTYPES.get(np.asarray(array).dtype) for name, array in tensors.items()}
     header: dict[str, Any] = {}
@@ -108,10 +141,8 @@ def save_safetensors(
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name in names:
-            file.write(np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8).data)
+    data = [np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8).data for name in names]
+    return [len(text).to_bytes(8, "little") + text, *data]
 
 
 def bindings_root(path: Path) -> bytes:
