@@ -58,14 +58,17 @@ class Player:
         public: Public | None = None,
         wait: float = WAIT,
         memory: int = MEMORY,
+        calls: bool = False,
     ) -> None:
-        """`chain` acts as the account `player`, or as its registered signer. With `public` results, a challenger that
-        finds its leaf there asks the executor for nothing on the way to it; without them after `wait` seconds, it asks.
+        """Of games about tasks, or about paid `calls`. `chain` acts as the account `player`, or as its registered
+        signer. With `public` results, a challenger that finds its leaf there asks the executor for nothing on the way
+        to it; without them after `wait` seconds, it asks.
 
         A task is retraced once, where all tensors together have at most `memory` bytes; otherwise once more for each
         call that a game is about. As many tasks stay in memory as have together at most `memory` bytes.
         """
         self._chain = chain
+        self._games = chain.call_games if calls else chain.games
         self._player = player
         self._load = load
         self._retrace = retrace
@@ -81,19 +84,19 @@ class Player:
 
         Raises ChainError, DisputeError if the game is of others, and what `load` and `retrace` raise.
         """
-        game, head = self._chain.games.at(game_id), self._chain.node.block_number()
+        game, head = self._games.at(game_id), self._chain.node.block_number()
         position = game.position
         if game.ended is not None:
             return None
         is_over = head >= deadline_of(position)
         if position.phase.side not in self._sides(position):
-            return self._chain.games.timeout(game_id, position) if is_over else None
+            return self._games.timeout(game_id, position) if is_over else None
         move = None if is_over else self.move(game)
-        return None if move is None else self._chain.games.play(game_id, position, move)
+        return None if move is None else self._games.play(game_id, position, move)
 
     def move(self, game: GameView) -> Move | None:
         """The next move in an open game whose turn is ours; None: there is nothing to object to."""
-        order, position = self._chain.history.order_of(game.task), game.position
+        (order, outputs), position = self._games.claim_of(game), game.position
         claim = Claim(
             program=order.program,
             inputs=order.inputs,
@@ -102,7 +105,7 @@ class Player:
             variables=order.variables,
             repeat=order.repeat,
             trace=NOTHING,
-            outputs=self._chain.market.outputs_root_of(game.task),
+            outputs=outputs,
         )
         published = Published.of((moved.position, moved.data) for moved in game.moves)
         by = deadline_of(position)

@@ -377,13 +377,13 @@ with open(folder / "results", "r+b", buffering=0) as out:
     ids=["endless", "no roots", "large"],
 )
 def test_a_hostile_child_is_refused(payload: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = sandbox._command
+    command = sandbox.command
 
     def other(*arguments: Any) -> tuple[list[str], list[str]]:
         front, child = command(*arguments)
         return front, [sys.executable, "-c", IMPOSTOR + payload, child[-1]]
 
-    monkeypatch.setattr(sandbox, "_command", other)
+    monkeypatch.setattr(sandbox, "command", other)
     with pytest.raises(ExecutionError, match=error):
         observe_sandboxed(encode(doubled()), {"x": np.zeros(5, np.float32)}, keep={0}, roots=True)
 

@@ -213,9 +213,9 @@ def test_payments_and_responses_survive_headers_and_anything_else_is_refused() -
             x402.read_response(wrong)
         with pytest.raises(CallRefused):
             x402.read_required(wrong)
-    nonsense: list[Any] = [None, [], "0x1", -1, {"a": 1}]
+    values: list[Any] = [None, [], "0x1", -1, {"a": 1}]
     for name in payment.to_json():
-        for value in nonsense:
+        for value in values:
             with pytest.raises(TaskError):
                 x402.read_signature(header_of({**payload, "payload": {**payment.to_json(), name: value}}))
 

@@ -17,7 +17,7 @@ from eigentensor.channel import CallReceipt, hash_of, task_of
 from eigentensor.channel.calls import SALT, CallResponse, Computation, Payment
 from eigentensor.channel.payer import Payer
 from eigentensor.errors import ChannelClosed, ChannelError, EigenTensorError, NoResponse, WrongResult
-from eigentensor.store.tensors import read_flat
+from eigentensor.store.tensors import parse_flat
 from eigentensor.task import NONE
 from eigentensor.task.signatures import Key
 from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
@@ -280,7 +280,7 @@ class Caller:
 
 
 def _root(data: bytes) -> bytes:
-    return merkle.bindings_root({name: merkle.array_root(*tensor) for name, tensor in read_flat(data).items()})
+    return merkle.bindings_root({name: merkle.array_root(*tensor) for name, tensor in parse_flat(data).items()})
 
 
 def _outputs_root(outputs: bytes) -> bytes:

@@ -29,7 +29,7 @@ from eigentensor.errors import (
 )
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import shaped_results
-from eigentensor.store.tensors import read_flat, write_tensors
+from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import NONE
 from eigentensor_client.channels import opening
 from eigentensor_client.channels.caller import Caller, Request, Response
@@ -244,7 +244,7 @@ class Channel:
         parts: list[Any] = [{} if part == NONE else part for part in (weights, states)]
         tensors = bound(Work(program, dict(inputs), parts[0], parts[1], variables or {}, repeat))[Role.INPUT]
         dtypes = {name: buffer.dtype for name, buffer in program.named(Role.INPUT).items()}
-        body = write_tensors(tensors, dtypes) if tensors else b""
+        body = dump_safetensors(tensors, dtypes) if tensors else b""
         computation = Computation(root, weights, states, dict(variables or {}), repeat)
         response = self.caller.call(Request(computation, body, self._price(root, repeat, max_price)), seconds)
         return CallResult(self, response, _shaped(program, response))
@@ -369,7 +369,7 @@ def _wallets(client: Payer) -> Key:
 def _shaped(program: Program, response: Response) -> Mapping[str, np.ndarray[Any, Any]]:
     """The outputs in the program's shapes. Raises WrongResult for those of another program, which it signed."""
     try:
-        flat = read_flat(response.outputs) if program.outputs else {}
+        flat = parse_flat(response.outputs) if program.outputs else {}
         if flat.keys() != program.outputs.keys():
             raise BindingError(f"they are named {', '.join(flat) or 'nothing'}")
         return shaped_results(program, Kind.OUTPUT, flat)

@@ -26,6 +26,7 @@ class Chain(Reader):
     stake: StakeMessages
     market: MarketMessages
     games: GameMessages
+    call_games: GameMessages
     channels: ChannelMessages
 
     def __init__(
@@ -52,6 +53,7 @@ class Chain(Reader):
         self.stake = StakeMessages(self.node, self.token, self.sender)
         self.market = MarketMessages(self.node, self.stake, self.token, self.sender)
         self.games = GameMessages(self.node, self.history, self.market, self.sender)
+        self.call_games = GameMessages(self.node, self.history, self.market, self.sender, calls=True)
         self.channels = ChannelMessages(self.node, self.token, self.sender)
 
     def __enter__(self) -> Self:

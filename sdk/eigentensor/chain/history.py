@@ -53,8 +53,8 @@ class History:
         for start, stop in spans(from_block, last):
             yield from self.logs(start, stop)
 
-    def changes(self, known: Sequence[Head] = ()) -> Changes:
-        """News since the caller asked last, reorganisations included.
+    def changes(self, known: Sequence[Head] = (), *, calls: bool = False) -> Changes:
+        """News since the caller asked last, reorganisations included; of the market for paid `calls` as well, if so.
 
         `known` are the heads that earlier calls returned, ascending; older ones may be dropped, a reorganisation deeper
         than all of them starts again from the deployment. A call covers a bounded number of blocks.
@@ -63,10 +63,11 @@ class History:
         if known and newest == known[-1]:
             return Changes(None, (), (), complete=True)
         if known and parent == known[-1].hash:  # its logs are asked for by its hash: no other block can slip in
-            return Changes(None, tuple(self._asked({"blockHash": newest.hash})), (newest,), complete=True)
-        return self._caught_up(known)
+            events = tuple(self._asked({"blockHash": newest.hash}, self._contracts(calls)))
+            return Changes(None, events, (newest,), complete=True)
+        return self._caught_up(known, self._contracts(calls))
 
-    def _caught_up(self, known: Sequence[Head]) -> Changes:
+    def _caught_up(self, known: Sequence[Head], contracts: Sequence[str]) -> Changes:
         node = self._node
         ancestor = next((h for h in reversed(known) if node.is_canonical(h)), None)
         base = ancestor.number if ancestor else node.deployment.block - 1
@@ -77,7 +78,7 @@ class History:
             last = newest if to == newest.number else node.head(to)
             if to <= base:
                 return Changes(rolled_back, (), (), complete=True)
-            events = tuple(self.logs(base + 1, to))
+            events = tuple(self._asked({"fromBlock": base + 1, "toBlock": to}, contracts))
             # If the last block is still the same, so were all before it while the logs were read.
             if node.is_canonical(last):
                 break
@@ -124,9 +125,13 @@ class History:
         """The events of these blocks, at most SPAN, with these topics: None is any, a list one of several."""
         return self._asked({"fromBlock": start, "toBlock": stop, "topics": topics})
 
+    def _contracts(self, calls: bool) -> tuple[str, ...]:
+        d = self._node.deployment
+        tasks = (d.task_market, d.service_manager, d.dispute_game, d.bounty)
+        return (*tasks, d.channels, d.channels_game) if calls else tasks
+
     def _asked(self, which: Mapping[str, Any], of: Sequence[str] = ()) -> list[Event]:
         d = self._node.deployment
-        contracts = list(of or (d.task_market, d.service_manager, d.dispute_game, d.bounty))
-        logs = self._node.logs({**which, "address": contracts})
+        logs = self._node.logs({**which, "address": list(of or self._contracts(calls=False))})
         with talking_to(self._node.network.rpc_url):
             return [event for log in logs if (event := decode_log(log, d.channels)) is not None]

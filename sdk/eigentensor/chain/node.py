@@ -62,6 +62,7 @@ class Node:
         self.strategy = Contract("Strategy", d.strategy)
         self.token = Contract("TestToken", d.token)
         self.channels = Contract("Channels", d.channels)
+        self.call_disputes = Contract("DisputeGame", d.channels_game)
 
     # ---- The chain ----
 

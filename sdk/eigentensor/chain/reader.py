@@ -19,6 +19,7 @@ class Reader:
     stake: Stake
     market: Market
     games: Games
+    call_games: Games
     channels: Channels
 
     def __init__(self, network: Network, *, timeout: float = 10) -> None:
@@ -30,4 +31,5 @@ class Reader:
         self.stake = Stake(self.node)
         self.market = Market(self.node, self.stake)
         self.games = Games(self.node, self.history, self.market)
+        self.call_games = Games(self.node, self.history, self.market, calls=True)
         self.channels = Channels(self.node)

@@ -3,13 +3,13 @@
 import json
 import math
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError, deserialize, safe_open
 
 from eigentensor import merkle
 from eigentensor.errors import TensorFileError
@@ -43,9 +43,9 @@ def read_header(path: Path) -> dict[str, Entry]:
     Raises TensorFileError unless the header is well-formed, the tensors fill the file without gap or overlap, and every
     dtype is one that programs have.
     """
+    size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        size = path.stat().st_size
         if size < 8 or length > min(_HEADER_LIMIT, size - 8):
             raise TensorFileError(f"{path.name} is not a safetensors file")
         text = file.read(length)
@@ -58,31 +58,17 @@ def read_header(path: Path) -> dict[str, Entry]:
     return _entries(path.name, text, size)
 
 
-def read_flat(data: bytes) -> dict[str, tuple[DType, np.ndarray[Any, Any]]]:
-    """As `load_flat`, of the bytes of a file. Raises TensorFileError."""
-    what, length = "the data", int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > min(_HEADER_LIMIT, len(data) - 8):
-        raise TensorFileError(f"{what} are no safetensors file")
-    try:
-        entries = _entries(what, data[8 : 8 + length], len(data))
-    except RecursionError:
-        raise TensorFileError(f"{what} are no safetensors file: the header nests too deep") from None
-    content = memoryview(data)
-    return {name: (entry.dtype, _flat(entry, content)) for name, entry in entries.items()}
-
-
 def _entries(what: str, text: bytes, size: int) -> dict[str, Entry]:
-    """The entries of a header, for a file of so many bytes."""
-    length = len(text)
+    """The tensors that a header, which the library takes, names in `size` bytes."""
     try:
         header = json.loads(text, object_pairs_hook=_unique)
         if not isinstance(header, dict):
             raise ValueError("its header is not an object")
         header.pop("__metadata__", None)
-        entries = {name: _entry(name, fields, 8 + length) for name, fields in header.items()}
+        entries = {name: _entry(name, fields, 8 + len(text)) for name, fields in header.items()}
     except ValueError as error:
         raise TensorFileError(f"{what} is not a safetensors file: {error}") from None
-    end = 8 + length
+    end = 8 + len(text)
     ordered = sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop))
     for name, entry in ordered:
         if entry.start != end or entry.stop - entry.start != math.prod(entry.shape) * entry.dtype.size:
@@ -105,6 +91,20 @@ def load_flat(path: Path) -> dict[str, tuple[DType, np.ndarray[Any, Any]]]:
     return {name: (entry.dtype, _flat(entry, content)) for name, entry in entries.items()}
 
 
+def parse_flat(data: bytes, what: str = "the body") -> dict[str, tuple[DType, np.ndarray[Any, Any]]]:
+    """As `load_flat`, of a file's bytes, which are called `what`. Raises TensorFileError as `read_header` does."""
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > min(_HEADER_LIMIT, len(data) - 8):
+        raise TensorFileError(f"{what} is not a safetensors file")
+    try:
+        deserialize(data)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise TensorFileError(f"{what} is not a safetensors file: {error}") from None
+    content = memoryview(data)
+    entries = _entries(what, data[8 : 8 + length], len(data))
+    return {name: (entry.dtype, _flat(entry, content)) for name, entry in entries.items()}
+
+
 def save_safetensors(
     path: Path, tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType] | None = None
 ) -> None:
@@ -112,18 +112,21 @@ def save_safetensors(
 
     The same tensors make the same bytes. Not atomic: write to a temporary name what others may see.
     """
-    parts = _parts(tensors, dtypes)
+    parts = _parts(tensors, dtypes or {})
+    header = next(parts)  # which what does not fit has none of
     with path.open("wb") as file:
-        file.writelines(parts)
+        file.write(header)
+        for part in parts:
+            file.write(part)
 
 
-def write_tensors(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType] | None = None) -> bytes:
-    """The bytes that `save_safetensors` writes."""
-    return b"".join(_parts(tensors, dtypes))
+def dump_safetensors(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType] | None = None) -> bytes:
+    """The bytes of the file that `save_safetensors` writes."""
+    return b"".join(_parts(tensors, dtypes or {}))
 
 
-def _parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType] | None) -> list[bytes | memoryview]:
-    dtypes = dtypes or {}
+def _parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType]) -> Iterator[bytes | memoryview]:
+    """A file's bytes: its header, then tensor by tensor."""
     chosen = {name: dtypes.get(name) or _DTYPES.get(np.asarray(array).dtype) for name, array in tensors.items()}
     header: dict[str, Any] = {}
     offset = 0
@@ -141,8 +144,9 @@ def _parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DTy
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    data = [np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8).data for name in names]
-    return [len(text).to_bytes(8, "little") + text, *data]
+    yield len(text).to_bytes(8, "little") + text
+    for name in names:
+        yield np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8).data
 
 
 def bindings_root(path: Path) -> bytes:

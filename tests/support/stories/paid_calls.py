@@ -11,7 +11,7 @@ from eigentensor import merkle
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.channel import Deal, Key, Offer, channel_of, pool_of
 from eigentensor.channel.calls import Computation
-from eigentensor.store.tensors import read_flat, write_tensors
+from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import Domain
 from eigentensor_client.channels.caller import Caller, Request
 from eigentensor_client.channels.endpoint import Endpoint
@@ -38,7 +38,7 @@ def program_root() -> bytes:
 
 def inputs(value: float) -> bytes:
     """The body of a call."""
-    return write_tensors({"x": np.full(4, value, np.float32)})
+    return dump_safetensors({"x": np.full(4, value, np.float32)})
 
 
 def request(value: float, price: int = PRICE) -> Request:
@@ -47,7 +47,7 @@ def request(value: float, price: int = PRICE) -> Request:
 
 def output(outputs: bytes) -> Any:
     """The only output of a response."""
-    ((_, values),) = read_flat(outputs).values()
+    ((_, values),) = parse_flat(outputs).values()
     return values
 
 

@@ -29,7 +29,7 @@ from eigentensor.errors import CallRefused, ChannelClosed, EigenTensorError
 from eigentensor.program import Kind, Program
 from eigentensor.program.binding import Results, bind, shaped
 from eigentensor.reference import execute
-from eigentensor.store.tensors import read_flat, write_tensors
+from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import NONE, Domain
 from eigentensor.web.problems import MEDIA_TYPE, of_error
 from eigentensor.web.server import listen, server
@@ -135,7 +135,7 @@ class ToyOperator:
         if index < len(done) and done[index].payment == payment:
             return done[index], payee
         served = self._served(computation)
-        if payment.inputs != (_root(read_flat(body)) if body else NONE):
+        if payment.inputs != (_root(parse_flat(body)) if body else NONE):
             raise CallRefused("the inputs have another root", fix="Send those.")
         order = task_of(self.domain, computation.order(payee.deal, channel, index, payment.salt, payment.inputs))
         taken = payee.taken(payment, order, served.price * computation.repeat)
@@ -155,7 +155,7 @@ class ToyOperator:
     def _execute(self, served: Served, computation: Computation, body: bytes) -> Results:
         program = served.program
         tensors = {
-            **shaped(program, read_flat(body) if body else {}),
+            **shaped(program, parse_flat(body) if body else {}),
             **served.weights.get(computation.weights, {}),
             **self.states.get(computation.states, {}),
         }
@@ -241,7 +241,7 @@ def tampered(sheet: Sheet) -> Sheet:
 
 def _outputs(served: Served, results: Results) -> bytes:
     dtypes = {name: served.program.parameter(r.buffer).dtype for name, r in served.program.outputs.items()}
-    return write_tensors(results.outputs, dtypes)
+    return dump_safetensors(results.outputs, dtypes)
 
 
 def _root(flat: Mapping[str, Any]) -> bytes:

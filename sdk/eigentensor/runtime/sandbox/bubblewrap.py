@@ -96,14 +96,14 @@ def run(front: Sequence[str], seconds: float, command: Sequence[str], text: byte
             pass
         finally:
             if code is None:
-                _end(process)
+                end(process)
         out.seek(0)
         err.seek(0)
         errors = err.read(MESSAGE).decode(errors="replace")
         return Ended(code, out.read(OUTPUT + 1), "".join(c for c in errors if c.isprintable() or c == "\n"))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """Kills bubblewrap and what it started, which does not die with it before its mounts are made."""
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # from here on it starts nothing more

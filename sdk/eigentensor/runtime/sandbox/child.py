@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
     limits = Limits(**job["limits"])
     confine.limit(limits, job["file_bytes"])
     program_bytes = (folder / "program").read_bytes()
-    arrays = _read(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
+    arrays = read_files(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
     processor = job["device"].partition(":")[0] in ("CPU", devices.REFERENCE)
     if processor:
         start(limits.threads)
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
             device=job["device"],
             threads=limits.threads,
             cache=Cache(folder / "kernels"),
-            toolchain=_toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None,
+            toolchain=toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None,
             memory_limit=limits.memory,  # a sealed process cannot ask how much there is
         )
         if job["sealed"] and not processor:  # what drives the device has started, and nothing of the program yet
@@ -64,8 +64,8 @@ def main(folder: Path) -> None:
         back.finish(compiled.run(*bound, observe=back.observe, only=back.only))
 
 
-def _read(load: Callable[[Path], dict[str, Any]], files: Sequence[Path]) -> dict[str, Any]:
-    """What is in several files, mapped."""
+def read_files(load: Callable[[Path], dict[str, Any]], files: Sequence[Path]) -> dict[str, Any]:
+    """What is in several files, mapped. Raises BindingError for a name that is in two of them."""
     contents: dict[str, Any] = {}
     for path in files:
         tensors = load(path)
@@ -75,7 +75,7 @@ def _read(load: Callable[[Path], dict[str, Any]], files: Sequence[Path]) -> dict
     return contents
 
 
-def _toolchain(device: str, text: str) -> Compiler:
+def toolchain(device: str, text: str) -> Compiler:
     """What finds the kernels: nothing can be compiled in here."""
     if device.partition(":")[0] == "CPU":
         return replace(Toolchain.from_json(text), command=())
@@ -84,12 +84,16 @@ def _toolchain(device: str, text: str) -> Compiler:
     return here.from_json(text)
 
 
-def report(error: BaseException) -> None:
-    """The one line on standard error that says what failed, and from which the parent makes its own error."""
+def described(error: BaseException) -> bytes:
+    """The line that says what failed, and from which the parent makes its own error."""
     kind = "LimitError" if isinstance(error, MemoryError) else type(error).__name__
     what = "out of memory" if isinstance(error, MemoryError) else str(error)
-    line = json.dumps({"error": kind, "what": what, "fix": getattr(error, "fix", "")})
-    os.write(2, line.encode() + b"\n")
+    return json.dumps({"error": kind, "what": what, "fix": getattr(error, "fix", "")}).encode()
+
+
+def report(error: BaseException) -> None:
+    """Writes that line to standard error."""
+    os.write(2, described(error) + b"\n")
 
 
 if __name__ == "__main__":

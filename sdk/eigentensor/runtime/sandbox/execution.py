@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from eigentensor import errors, hashing
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import ExecutionError, LimitError, NoSandbox
+from eigentensor.errors import EigenTensorError, ExecutionError, LimitError, NoSandbox
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode
@@ -93,7 +93,7 @@ def observe_sandboxed(
     decoded = decode(program)
     refuse_over(limits.memory, decoded, device, repeat)
     end = monotonic() + limits.seconds
-    here = None if device == devices.REFERENCE else _settled(decoded, device, unsafe)
+    here = None if device == devices.REFERENCE else settled(decoded, device, unsafe)
     if here is not None:
         _prepare(decoded, here, limits.seconds, cache, unsafe)
     needs = here.needs if here is not None else ()
@@ -115,7 +115,7 @@ def observe_sandboxed(
         seen = {name: folder / name for name in ("job.json", "program", "hashing")} | {"kernels": cache.folder}
         seen |= {f"tensors{i}": file for i, file in enumerate(files)}
         seen |= {str(path): path for path in needs}
-        front, child = _command(folder, seen, SCRATCH if needs else 0, unsafe)
+        front, child = command(folder, seen, SCRATCH if needs else 0, unsafe)
         _check(run(front, end - monotonic(), child))
         with open(folder / "results", "rb") as file:
             return wanted.read(file)
@@ -133,7 +133,7 @@ def compile_sandboxed(
     _prepare(program, _build(device, unsafe), seconds, cache or Cache(default_folder()), unsafe)
 
 
-def _settled(program: Program, device: str, unsafe: bool) -> Toolchain | Gridded:
+def settled(program: Program, device: str, unsafe: bool) -> Toolchain | Gridded:
     """The compiler of a device, which the child finds the kernels by: with the schedules that are decided now."""
     return _build(device, unsafe).settled((*program.bodies, *parts(program)))
 
@@ -165,11 +165,14 @@ def _hashing(cache: Cache) -> bytes:
     return b""
 
 
-def _command(folder: Path, seen: Mapping[str, Path], scratch: int, unsafe: bool) -> tuple[list[str], list[str]]:
-    """What is in front of the child's command, and the command."""
-    child = [sys.executable, "-m", "eigentensor.runtime.sandbox.child"]
+def command(
+    folder: Path, seen: Mapping[str, Path], scratch: int, unsafe: bool, name: str = "child"
+) -> tuple[list[str], list[str]]:
+    """What is in front of the command of a child of this name, and the command. Raises NoSandbox."""
+    child = [sys.executable, "-m", f"eigentensor.runtime.sandbox.{name}"]
     if not unsafe:
-        front = confined([(TASK / n, p) for n, p in seen.items()], {TASK / "results": folder / "results"}, scratch)
+        written = {TASK / "results": folder / "results"} if (folder / "results").exists() else {}
+        front = confined([(TASK / n, p) for n, p in seen.items()], written, scratch)
         return front, [*child, str(TASK)]
     for name, path in seen.items():
         if path != folder / name:  # an absolute path is itself
@@ -193,14 +196,22 @@ def _compile(text: str, here: Toolchain | Gridded, seconds: float, unsafe: bool)
 def _check(ended: Ended) -> None:
     """Nothing if a child ended well, else the error that it reports, or that says how it ended."""
     if ended.code == FAILED:
-        try:
-            report = json.loads(ended.errors.splitlines()[-1])
-            kind, what, fix = str(report["error"]), str(report["what"]), str(report["fix"])
-        except (ValueError, LookupError, TypeError):
-            raise failure(ended, "the program") from None
-        raise getattr(errors, kind)(what, fix=fix) if kind in REPORTED else ExecutionError(f"{kind}: {what}", fix=fix)
+        raise reported(ended.errors.splitlines()[-1] if ended.errors else "") or failure(ended, "the program")
     if ended.code != 0:
         raise failure(ended, "the program")
+
+
+def reported(line: str | bytes) -> EigenTensorError | None:
+    """The error of a child's line; None if it is none."""
+    try:
+        report = json.loads(line)
+        kind, what, fix = str(report["error"]), str(report["what"]), str(report["fix"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    error: EigenTensorError = (
+        getattr(errors, kind)(what, fix=fix) if kind in REPORTED else ExecutionError(f"{kind}: {what}", fix=fix)
+    )
+    return error
 
 
 def _files(folder: Path, program: Program, tensors: Mapping[str, NDArray[Any]] | Sequence[Path]) -> list[Path]:

@@ -1,11 +1,11 @@
-"""What a child hands back: one file of a size that is known before the program runs, whatever the program is.
+"""What a child hands back: bytes of a number that is known before the program runs, whatever the program is.
 
-It holds the results of the executed calls that are kept, in order, then the tensor roots of all executed calls, then
+They hold the results of the executed calls that are kept, in order, then the tensor roots of all executed calls, then
 the program's results. Executed calls are numbered iteration · calls + call.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
@@ -56,11 +56,26 @@ class Wanted:
         """What a child wrote, who may be anybody. Raises SandboxError."""
         if (size := os.fstat(file.fileno()).st_size) != self.size:
             raise SandboxError(f"the program left {size:,} bytes of results instead of {self.size:,}")
-        kept = {number: _tensor(file, self._written(number), f"call {number}") for number in self.keep}
-        roots = file.read(ROOT * self._roots)
+        return self._taken(lambda count: np.fromfile(file, np.uint8, count))
+
+    def unpack(self, data: bytearray) -> Observed:
+        """The same of as many bytes as `size` says: the arrays are views of them. Raises SandboxError."""
+        array, at = np.frombuffer(data, np.uint8), 0
+
+        def take(count: int) -> NDArray[Any]:
+            nonlocal at
+            at += count
+            return array[at - count : at]
+
+        return self._taken(take)
+
+    def _taken(self, take: Callable[[int], NDArray[Any]]) -> Observed:
+        """The parts in their order; `take` has the next bytes."""
+        kept = {number: _tensor(take, self._written(number), f"call {number}") for number in self.keep}
+        roots = take(ROOT * self._roots).tobytes()
         kinds: dict[Kind, dict[str, NDArray[Any]]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
         for r in self.program.results:
-            kinds[r.kind][r.name] = _tensor(file, self.program.parameter(r.buffer), f"{r.name!r}").reshape(r.shape)
+            kinds[r.kind][r.name] = _tensor(take, self.program.parameter(r.buffer), f"{r.name!r}").reshape(r.shape)
         each = tuple(roots[i : i + ROOT] for i in range(0, len(roots), ROOT))
         return Observed(Results(kinds[Kind.OUTPUT], kinds[Kind.STATE]), kept, each)
 
@@ -105,10 +120,11 @@ class Writer:
             written += self.file.write(data[written:])
 
 
-def _tensor(file: BinaryIO, parameter: Parameter, what: str) -> NDArray[Any]:
-    """The next tensor of the file, flat."""
+def _tensor(take: Callable[[int], NDArray[Any]], parameter: Parameter, what: str) -> NDArray[Any]:
+    """The next tensor, flat."""
     dtype, elements = parameter
-    data = np.fromfile(file, np.uint8, elements * dtype.size)
+    data = take(elements * dtype.size)
     if dtype is DType.BOOL and data.size and data.max() > 1:
         raise SandboxError(f"the result {what} is of bools and holds other bytes")
-    return data.view(STORAGE[dtype])
+    storage = STORAGE[dtype]
+    return (data if data.ctypes.data % storage.itemsize == 0 else data.copy()).view(storage)

@@ -1,0 +1,232 @@
+"""A program that stays in its sandbox: the bits of a single execution, call after call, whatever its process does."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, LimitError, SandboxError
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.assemble import assemble
+from eigentensor.program.codec import encode
+from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
+from eigentensor.program.model import Buffer, Kind, Program, Role
+from eigentensor.program.ops import Op
+from eigentensor.runtime.sandbox import warm
+from eigentensor.runtime.sandbox.execution import Limits, run_sandboxed
+from eigentensor.runtime.sandbox.warm import WarmProgram
+from eigentensor.store import save_safetensors
+
+F32 = DType.FLOAT32
+LIMITS = Limits(memory=2 << 30, threads=2)
+ELEMENTS = 5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def counting() -> Program:
+    """total ← total + w · x; the output is the new total, too."""
+    axis = Axis(0, ELEMENTS)
+
+    def of(name: str) -> Node:
+        return load(Array(name, F32, ELEMENTS), counter(axis))
+
+    body = to_body(binary(Op.ADD, of("total"), binary(Op.MUL, of("w"), of("x"))), (axis,))
+    roles = {"x": Role.INPUT, "w": Role.WEIGHT, "total": Role.STATE}
+    buffers = {name: Buffer(role, F32, (ELEMENTS,), name) for name, role in roles.items()}
+    results = {(Kind.OUTPUT, "y"): ("sum", (ELEMENTS,)), (Kind.STATE, "total"): ("sum", (ELEMENTS,))}
+    return assemble([("sum", body)], buffers, results, max_repeat=4)
+
+
+def endless() -> Program:
+    """2⁴⁰ dependent steps: valid, and longer than anybody waits."""
+    axes = tuple(Axis(i, 1 << 10, is_reduce=True) for i in range(4))
+    place = counter(axes[0])
+    for axis in axes[1:]:
+        place = binary(Op.ADD, binary(Op.MUL, place, const(DType.INDEX, 3)), counter(axis))
+    body = to_body(reduction(Op.REDUCE_ADD, axes, node(Op.CAST, F32, place)), ())
+    return assemble([("sum", body)], {}, {(Kind.OUTPUT, "y"): ("sum", ())})
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "w"
+    save_safetensors(path, {"w": np.full(ELEMENTS, 3, np.float32)})
+    return path
+
+
+@pytest.fixture(scope="module")
+def counted(weights: Path) -> Iterator[WarmProgram]:
+    with WarmProgram(counting(), [weights], LIMITS) as program:
+        yield program
+
+
+def tensors(x: int, total: int) -> dict[str, Any]:
+    return {"x": np.full(ELEMENTS, x, np.float32), "total": np.full(ELEMENTS, total, np.float32)}
+
+
+def processes() -> set[psutil.Process]:
+    """Those of warm children that this process began."""
+    children = psutil.Process().children(recursive=True)
+    return {child for child in children if child.cmdline()[1:3] == ["-m", "eigentensor.runtime.sandbox.warm_child"]}
+
+
+def started(program: WarmProgram) -> psutil.Process:
+    """The process of a program that has none yet."""
+    before = processes()
+    program.warm()
+    (process,) = processes() - before
+    return process
+
+
+def wait_for_end(*some: psutil.Process) -> None:
+    end = time.monotonic() + 60
+    while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in some):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_calls_have_the_bits_of_single_executions(counted: WarmProgram, weights: Path) -> None:
+    random = np.random.default_rng(1)
+    before = None
+    for repeat in (1, 4, 2):
+        x, total = random.standard_normal((2, ELEMENTS)).astype(np.float32)
+        observed = counted.run({"x": x, "total": total}, {}, repeat, keep=(repeat - 1,))
+        w = np.full(ELEMENTS, 3, np.float32)
+        once = run_sandboxed(encode(counted.program), {"x": x, "total": total, "w": w}, {}, repeat)
+        for results in (observed.results, once):
+            assert results.outputs["y"].tobytes() == once.outputs["y"].tobytes()
+            assert results.states["total"].tobytes() == once.states["total"].tobytes()
+        assert observed.kept[repeat - 1].tobytes() == once.outputs["y"].tobytes()
+        assert before in (None, processes())
+        before = processes()
+
+
+def test_what_does_not_fit_is_refused_and_costs_no_child(counted: WarmProgram) -> None:
+    counted.warm()
+    before = processes()
+    one = tensors(1, 1)
+    some: list[dict[str, Any]] = [{}, {"x": one["x"]}, one | {"w": one["x"]}, {"x": 1, "total": 2}]
+    for wrong in some:
+        with pytest.raises(BindingError):
+            counted.run(wrong)
+    with pytest.raises(BindingError, match="repeat 5"):
+        counted.run(tensors(1, 1), {}, 5)
+    assert processes() == before and counted.run(tensors(1, 1)).results.outputs["y"].tolist() == [4] * ELEMENTS
+
+
+def test_a_call_out_of_time_ends_its_process_and_the_next_has_another(weights: Path) -> None:
+    with WarmProgram(endless(), (), LIMITS) as program:
+        for _ in range(2):
+            process = started(program)
+            with pytest.raises(LimitError, match="took too long"):
+                program.run({}, seconds=0.2)
+            assert not program.is_warm
+            wait_for_end(process)
+
+
+def test_a_process_that_dies_is_an_error_and_the_next_call_has_another(weights: Path) -> None:
+    with WarmProgram(counting(), [weights], LIMITS) as program:
+        for _ in range(2):
+            process = started(program)
+            process.kill()
+            wait_for_end(process)
+            with pytest.raises(ExecutionError):
+                program.run(tensors(1, 1))
+            assert not program.is_warm
+        assert program.run(tensors(2, 1)).results.outputs["y"].tolist() == [7] * ELEMENTS
+
+
+def test_its_process_is_sealed_and_alone(counted: WarmProgram) -> None:
+    counted.close()
+    process = started(counted)
+    status = dict(line.split(":\t") for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+    assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1" and int(status["CapEff"], 16) == 0
+    for space in ("net", "pid", "ipc", "mnt"):
+        assert os.readlink(f"/proc/{process.pid}/ns/{space}") != os.readlink(f"/proc/self/ns/{space}")
+
+
+def test_threads_that_end_do_not_end_it_and_their_calls_do_not_mix(weights: Path) -> None:
+    wrong = []
+    with WarmProgram(counting(), [weights], LIMITS) as program:
+        before = processes()
+        thread = threading.Thread(target=program.warm)
+        thread.start()
+        thread.join()
+        own = processes() - before
+
+        def call(number: int) -> None:
+            for total in range(30):
+                y = program.run(tensors(number, total)).results.outputs["y"]
+                if y.tolist() != [total + 3 * number] * ELEMENTS:
+                    wrong.append((number, total, y))
+
+        threads = [threading.Thread(target=call, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert processes() - before == own and not wrong
+
+
+def test_it_ends_with_whoever_began_it() -> None:
+    code = "import sys, time; sys.path.insert(0, 'tests/hostile'); from test_warm import *; "
+    code += "program = WarmProgram(endless(), (), LIMITS); program.warm(); print('warm', flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "warm\n"
+        begun = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    assert begun
+    wait_for_end(*begun)
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        ("b'?'", SandboxError),
+        ("bytes(1 << 20)", SandboxError),
+        ("b'\\2' + b'\\xff' * 4", SandboxError),
+        ("b'\\2' + (5).to_bytes(4, 'little') + b'nonse'", SandboxError),
+        ("b'\\1' + bytes(7)", LimitError),
+        ("b''", LimitError),
+        ("exit(0)", ExecutionError),
+        ("os.kill(os.getpid(), 11)", SandboxError),
+        ("exit('no line of JSON')", ExecutionError),
+    ],
+)
+def test_whatever_a_process_answers_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, response: str, error: type[EigenTensorError]
+) -> None:
+    """The process is one that anybody could have taken over."""
+    code = f"""
+        import os, sys, time
+        os.write(int(sys.argv[2]), b"\\1")
+        os.read(int(sys.argv[1]), 1)
+        os.write(int(sys.argv[2]), {response})
+        time.sleep(600)
+    """
+    hostile = [sys.executable, "-c", textwrap.dedent(code)]
+    program = WarmProgram(counting(), (), LIMITS, unsafe=True)
+    monkeypatch.setattr(warm, "command", lambda *_: ([], hostile))
+    with program, pytest.raises(error):
+        program.run(tensors(1, 1), seconds=2)
+    assert not program.is_warm
+
+
+def test_devices_that_are_no_processors_are_refused() -> None:
+    with pytest.raises(ExecutionError, match="do not stay warm on CUDA"):
+        WarmProgram(counting(), device="CUDA")
