@@ -1,5 +1,6 @@
 """A client's channel on a real chain, at a toy operator over loopback: its money, its watch, and liars."""
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,70 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eigentensor import economics, merkle
-from eigentensor.chain import Chain, Network, anvil_account, to_wei
-from eigentensor.channel import BatchState, Breach, Key, Offer, Sheet, batch_of, pool_of
+from eigentensor import economics
+from eigentensor.chain import Chain, Network, Reader, anvil_account, to_wei
+from eigentensor.channel import BatchState, Breach, pool_of
 from eigentensor.economics import WAD, shares
-from eigentensor.errors import CallRefused, ChannelBusy, ChannelClosed, ChannelSpent, NotYet, TermsRefused
-from eigentensor_client.channels.channel import Channel, Policy
-from eigentensor_client.channels.ledger import Ledger, Stage
+from eigentensor.errors import CallRefused, ChannelBusy, ChannelClosed, ChannelSpent, NotYet, TermsRefused, WrongReceipt
+from eigentensor.receipt.calls import SignedCall, compare, prove
+from eigentensor_client.channels.channel import Channel
+from eigentensor_client.channels.ledger import Stage
 from eigentensor_client.channels.opening import Wish
 from eigentensor_client.client import Client
 from eigentensor_local.anvil import Anvil
+from support.stories.calls_place import DEPOSIT, PRICE, QUIET, Place
 from support.stories.game_table import CLIENT
 from support.stories.paid_calls import doubling, program_root
-from support.stories.toy_operator import Served, ToyOperator, tampered
+from support.stories.toy_operator import tampered
 
 Chains = Callable[[int], Chain]
-PRICE = to_wei("0.00001")
-DEPOSIT = to_wei("0.01")
-SIGNER = Key(b"\x11" * 32)
-QUIET = Policy(looks=0)
-
-
-class Place:
-    """An operator that has begun a batch, and a client with a ledger of its own."""
-
-    def __init__(self, operator: Chain, client: Client, folder: Path) -> None:
-        self.chain, self.client = operator, client
-        self.offer = Offer(
-            operator=operator.address, signer=SIGNER.address, nonce=1, max_price=PRICE, check_price=PRICE // 2,
-            most=1000 * PRICE, risk_each=0, risk_all=0, check_rate=WAD * 3 // 5, verifiers=2, exec=10, epoch=60, tail=8,
-            programs=merkle.programs_root({program_root(): 1}),
-        )  # fmt: skip
-        domain = client.network.deployment.channels_domain
-        self.toy = ToyOperator(domain, self.offer, SIGNER, {program_root(): Served(doubling().program, PRICE)})
-        self.toy.deposits = lambda channel: operator.channels.channel_at(channel).deposit
-        self.ledger = Ledger(folder, durable=False)
-        operator.token.mint(operator.address, to_wei("1"))
-        operator.channels.deposit(operator.address, to_wei("1"))
-        operator.channels.offer(self.offer)
-        self.begin()
-
-    @property
-    def batch(self) -> bytes:
-        return batch_of(self.toy.pool, 1)
-
-    def begin(self) -> None:
-        self.chain.channels.begin(self.offer)
-        self.toy.commit_by = self.chain.node.block_number() + self.offer.epoch
-
-    def open(self, deposit: int = DEPOSIT, policy: Policy = QUIET, **wishes: Any) -> Channel:
-        wish = Wish(deposit, programs=(program_root(),), **wishes)
-        transport = self.toy.transport()
-        return Channel.open(self.client, "http://toy", wish, policy=policy, ledger=self.ledger, transport=transport)
-
-    def commit(self, change: Callable[[Sheet], Sheet] = lambda sheet: sheet) -> None:
-        sheets = self.toy.sheets()
-        self.chain.channels.commit(self.offer, self.toy.number - 1, [change(sheet) for sheet in sheets])
-        self.toy.committed(sheets)
-
-    def close_batch(self, anvil: Anvil, number: int = 1) -> None:
-        seed = self.chain.channels.seed_block_of(batch_of(self.toy.pool, number))
-        anvil.mine_past(seed)
-        self.chain.market.seed(seed)
-        anvil.mine_past(self.chain.channels.windows_of(self.offer, number).dispute_by)
-        self.chain.channels.close(self.offer, number)
 
 
 @pytest.fixture
@@ -194,6 +148,54 @@ def test_a_wrong_leaf_in_the_tail_convicts(place: Place, client: Chain) -> None:
         assert channel.state_of(2) == "convicted"
         reward = economics.reward(client.deployment.parameters, PRICE)
         assert client.channels.balance_of(client.address).balance == reward + 3 * PRICE
+
+
+def test_a_receipt_proves_what_was_signed_and_where_it_stands(place: Place, network: Network) -> None:
+    reader = Reader(network)
+    with place.open() as channel:
+        for value in range(5):
+            double(channel, value)
+        alone = channel.receipt(3)
+        assert len(prove(alone)) == 3 and compare(alone, reader).state == "begun"
+        place.commit()
+        channel.look()
+        receipt = SignedCall.from_bytes(channel.receipt(3).to_bytes())
+        assert [line.by for line in prove(receipt)] == ["signature", "signature", "signature", "hash"]
+        standing = compare(receipt, reader)
+        assert (standing.state, standing.is_committed, standing.confirmed) == ("committed", True, 0)
+    values = receipt.to_json()
+    assert receipt.committed is not None
+
+    def changed(path: tuple[str, ...], value: object) -> SignedCall:
+        copy = json.loads(json.dumps(values))
+        at = copy
+        for name in path[:-1]:
+            at = at[name]
+        at[path[-1]] = value
+        return SignedCall.from_json(copy)
+
+    cases: list[tuple[tuple[str, ...], Any, str]] = [
+        (("offer", "nonce"), "7", "deal.pool"),
+        (("deal", "most"), "7", "agreed"),
+        (("receipt", "channel"), "0x" + "00" * 32, "receipt.channel"),
+        (("receipt", "index"), 2, "order"),
+        (("receipt", "outputs_root"), "0x" + "00" * 32, "signature"),
+        (("receipt", "number"), 2, "signature"),
+        (("order", "program"), "0x" + "00" * 32, "receipt.order"),
+        (("committed", "root"), "0x" + "00" * 32, "committed.line"),
+        (("committed", "path"), [], "committed.path"),
+    ]
+    for path, value, where in cases:
+        with pytest.raises(WrongReceipt) as raised:
+            prove(changed(path, value))
+        assert raised.value.where == where
+    with pytest.raises(WrongReceipt, match="it was block"):
+        compare(changed(("committed", "block"), 1), reader)
+    with pytest.raises(WrongReceipt, match="not of this network"):
+        compare(changed(("chain_id",), 1), reader)
+    for name in values:
+        with pytest.raises(WrongReceipt, match="no call receipt"):
+            SignedCall.from_json({n: v for n, v in values.items() if n != name})
 
 
 def test_a_call_that_is_left_out_convicts(place: Place, client: Chain) -> None:

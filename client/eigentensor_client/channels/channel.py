@@ -29,12 +29,13 @@ from eigentensor.errors import (
 )
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import shaped_results
+from eigentensor.receipt.calls import SignedCall
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import NONE
 from eigentensor_client.channels import opening
 from eigentensor_client.channels.caller import Caller, Request, Response
 from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
-from eigentensor_client.channels.ledger import Account, Agreement, Committed, Ledger, Stage
+from eigentensor_client.channels.ledger import Account, Agreement, Ledger, Stage
 from eigentensor_client.channels.opening import Facts, Wish
 from eigentensor_client.channels.watch import Repeat, Seen, Watch, Watching
 from eigentensor_client.orders import Work
@@ -78,21 +79,13 @@ class CallResult:
 
     @property
     def state(self) -> str:
-        """`signed`; once the watch has seen its batch `committed`, `checked(k)`, `unchecked`, `final`, `convicted`."""
+        """`signed`; once the watch has seen its batch `committed`, `checked(k)`, `final, …` or `convicted`."""
         return self.channel.state_of(self.index)
 
-
-def state_words(index: int, lines: list[Committed]) -> str:
-    """How a call stands, out of its channel's lines."""
-    for committed in lines:
-        if committed.line.first <= index < committed.line.first + committed.line.count:
-            checks = committed.checked(index)
-            if committed.state == "committed":
-                return f"checked({checks})" if checks else "committed"
-            if committed.state == "final":
-                return f"final, checked({checks})" if checks else "final, unchecked"
-            return committed.state
-    return "signed"
+    @property
+    def receipt(self) -> SignedCall:
+        """What proves it, as it stands when it is asked for."""
+        return self.channel.receipt(self.index)
 
 
 class Channel:
@@ -132,7 +125,7 @@ class Channel:
         spending.check()
         with ExitStack() as undo:
             ledger = ledger or undo.enter_context(Ledger())
-            endpoint = undo.enter_context(Endpoint(url, transport))
+            endpoint = undo.enter_context(Endpoint(url, transport, min(10.0, seconds)))
             domain = client.network.deployment.channels_domain
             report("asking for quotes")
             quote = opening.choose(endpoint.quotes(), wish, domain, client.amount)
@@ -226,7 +219,11 @@ class Channel:
 
     def state_of(self, index: int) -> str:
         """As `CallResult.state`."""
-        return state_words(index, self.ledger.lines(self.account.agreement.channel))
+        return self.ledger.state_of(self.account.agreement.channel, index)
+
+    def receipt(self, index: int) -> SignedCall:
+        """The receipt of a call as it stands, as far as its batch was looked at. Raises TaskNotFound."""
+        return self.ledger.receipt(self.account, index)
 
     # ---- Calls ----
 

@@ -29,6 +29,7 @@ from eigentensor.task import Domain
 from eigentensor.wire import read
 
 PATIENCE = 60.0  #: seconds in which a call has a response, unless its caller says otherwise
+_PATIENCE = 10.0  # seconds in which quotes and deals come
 _ANSWER = 1 << 30  # bytes of outputs
 _TEXT = 16 << 20  # bytes of quotes
 _WORDS = 2_000  # characters of a refusal that are passed on
@@ -49,12 +50,13 @@ class _Later(Exception):
 class Endpoint:
     """Of one operator; usable from several threads at once."""
 
-    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
-        """Asks nothing yet. Raises BindingError for what is no URL."""
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None, patience: float = _PATIENCE) -> None:
+        """Asks nothing yet; `patience` are the seconds in which quotes and deals come. Raises BindingError for what is
+        no URL."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BindingError(f"{url!r} is no URL of an operator", fix="Write https://HOST, as the operator names it.")
-        self.url = url.rstrip("/")
+        self.url, self._patience = url.rstrip("/"), patience
         timeout = httpx.Timeout(PATIENCE, connect=5)
         self._http = httpx.Client(
             base_url=self.url, timeout=timeout, transport=transport, verify=certificates.needed(url)
@@ -106,7 +108,7 @@ class Endpoint:
         return x402.read_response(header), response.content
 
     def _asked(self, method: str, path: str, **options: Any) -> Mapping[str, Any]:
-        content = _parse(self._patiently(method, path, 10.0, _TEXT, **options).content)
+        content = _parse(self._patiently(method, path, self._patience, _TEXT, **options).content)
         if content is None:
             raise TaskError(f"{self.url} is no operator's endpoint: {method} {path} gave no JSON object")
         return content

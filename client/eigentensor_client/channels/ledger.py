@@ -24,8 +24,10 @@ from eigentensor.channel.calls import CallResponse, Computation, Payment
 from eigentensor.channel.payer import Payer, Sent
 from eigentensor.errors import ChannelBusy, ConfigError, TaskNotFound
 from eigentensor.merkle import Frontier, call_hash, result_of
+from eigentensor.receipt.calls import CommittedCall, Confirmation, SignedCall
 from eigentensor.store.database import Database
 from eigentensor.task import Domain, Order
+from eigentensor.wire import read
 
 
 class Stage(StrEnum):
@@ -99,26 +101,46 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """A call of a batch that was drawn, by its number there, and the verifiers that confirm it."""
+
+    number: int
+    confirmed: tuple[Confirmation, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
-    """A channel's line in a batch, and where that stands: `state` is that of the chain, in small letters. `checks` says
-    how many verifiers confirmed each share that somebody was drawn for, by the numbers of its calls in the batch."""
+    """A channel's line in a batch, and where that stands: `state` is that of the chain, in small letters. `checks` are
+    of calls of the line."""
 
     number: int
     proof: LineProof
     block: int
     state: str = "committed"
     refunded: bool = False
-    checks: tuple[tuple[int, int], ...] = ()
-    """Numbers of calls in the batch that were drawn, each with how many verifiers confirm it."""
+    checks: tuple[Check, ...] = ()
 
     @property
     def line(self) -> Line:
         """The channel's line."""
         return self.proof.line
 
-    def checked(self, index: int) -> int:
-        """How many verifiers confirm a call of the channel."""
-        return dict(self.checks).get(self.line.number_of(index), 0)
+    def confirmed(self, index: int) -> tuple[Confirmation, ...]:
+        """The verifiers that confirm a call of the channel."""
+        number = self.line.number_of(index)
+        return next((check.confirmed for check in self.checks if check.number == number), ())
+
+    def has(self, index: int) -> bool:
+        """Whether a call of the channel is among those of the line."""
+        return self.line.first <= index < self.line.first + self.line.count
+
+    def words(self, index: int) -> str:
+        """How a call of the line stands."""
+        count = len(self.confirmed(index))
+        checked = f"checked({count})" if count else ""
+        if self.state == "final":
+            return f"final, {checked or 'unchecked'}"
+        return checked or self.state if self.state == "committed" else self.state
 
 
 _TABLES = (
@@ -337,7 +359,8 @@ class Ledger:
             self.database.rows(
                 "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?)",
                 account.agreement.channel.hex(), committed.number, json.dumps(committed.proof.to_json()),
-                committed.block, committed.state, committed.refunded, json.dumps(committed.checks),
+                committed.block, committed.state, committed.refunded,
+                json.dumps([[check.number, [one.to_json() for one in check.confirmed]] for check in committed.checks]),
             )  # fmt: skip
 
     def lines(self, channel: bytes) -> list[Committed]:
@@ -346,12 +369,25 @@ class Ledger:
             rows = self.database.rows("SELECT * FROM lines WHERE channel = ? ORDER BY number", channel.hex())
         return [_committed(row) for row in rows]
 
-    def roll_back(self, account: Account, first: int) -> None:
-        """Writes that the chain has no lines of batches from this one on any more."""
-        with self._usable(), self.database.together():
-            self.update(account)
-            query = "DELETE FROM lines WHERE channel = ? AND number >= ?"
-            self.database.rows(query, account.agreement.channel.hex(), first)
+    def state_of(self, channel: bytes, index: int) -> str:
+        """How a call stands as far as its batch was looked at: `signed`, `committed`, `checked(k)`, `final, …`."""
+        return next((one.words(index) for one in self.lines(channel) if one.has(index)), "signed")
+
+    def receipt(self, account: Account, index: int) -> SignedCall:
+        """The receipt of a call, with its place in its batch if that was looked at. Raises TaskNotFound."""
+        agreed, call = account.agreement, self.call(account.agreement.channel, index)
+        assert call.response is not None
+        committed = next((one for one in self.lines(agreed.channel) if one.has(index)), None)
+        place = None
+        if committed is not None:
+            stop = committed.line.first + committed.line.count
+            path = merkle.path(leaves(self.responded(agreed.channel)[:stop]), index)
+            root = merkle.climb(committed.line.hash(), committed.proof.position, committed.proof.path)
+            place = CommittedCall(root, committed.proof, path, committed.block, committed.confirmed(index))
+        return SignedCall(
+            agreed.domain.chain_id, agreed.domain.market, agreed.offer, agreed.deal, agreed.signature,
+            call.order_in(agreed.deal, agreed.channel), call.response.receipt, call.response.signature, place,
+        )  # fmt: skip
 
 
 def leaves(calls: Sequence[Call]) -> list[bytes]:
@@ -395,7 +431,10 @@ def _call(row: Any) -> Call:
 
 def _committed(row: Any) -> Committed:
     proof = LineProof.from_json(json.loads(row["proof"]))
-    checks = tuple((int(number), int(count)) for number, count in json.loads(row["checks"]))
+    checks = tuple(
+        Check(number, tuple(Confirmation(**read(Confirmation, one)) for one in confirmed))
+        for number, confirmed in json.loads(row["checks"])
+    )
     return Committed(row["number"], proof, row["block"], row["state"], bool(row["refunded"]), checks)
 
 

@@ -15,9 +15,10 @@ from eigentensor.channel import BatchState, ChannelState, batch_of, events, open
 from eigentensor.channel.lines import LineProof
 from eigentensor.economics import shares
 from eigentensor.errors import ChainError, EigenTensorError, Reverted
+from eigentensor.receipt.calls import Confirmation
 from eigentensor.task import Event
 from eigentensor_client.channels.comparing import Contradicted, Finding, Omitted, Unexplained, compare
-from eigentensor_client.channels.ledger import Account, Call, Committed, Ledger, Stage
+from eigentensor_client.channels.ledger import Account, Call, Check, Committed, Ledger, Stage
 
 LATE = 4  #: blocks after which what anybody may send is late, and sent from here
 _STAGES = {ChannelState.OPEN: Stage.OPEN, ChannelState.LEFT: Stage.LEFT}
@@ -179,19 +180,22 @@ class _Batch:
 
     # ---- Checks ----
 
-    def _checks(self, happened: Sequence[Event], committed: Committed) -> tuple[tuple[int, int], ...]:
-        """Which calls of the line were drawn, each with how many verifiers confirm it."""
+    def _checks(self, happened: Sequence[Event], committed: Committed) -> tuple[Check, ...]:
+        """Which calls of the line were drawn, each with the verifiers that confirm it."""
         seed = self._chain.channels.seed_block_of(self._id)
         mix = self._chain.market.seed_of(seed) if seed and self._block > seed else None
         if mix is None:
             return committed.checks
         leaves, offer, line = self._batch.leaves, self._offer, committed.line
-        agreed = [(e.slot - 1) // _CANDIDATES for e in happened if isinstance(e, events.Revealed) and e.agrees]
+        operators = {e.index + 1: e.operator for e in happened if isinstance(e, events.Answered)}
+        slots = [e.slot for e in happened if isinstance(e, events.Revealed) and e.agrees]
         checks = []
         for share in range(shares.shares(leaves, offer.verifiers)):
+            own = [slot for slot in slots if (slot - 1) // _CANDIDATES == share]
+            confirmed = tuple(Confirmation(slot, operators.get(slot, "")) for slot in own)
             drawn = shares.numbers(mix, self._id, leaves, offer.check_rate, offer.verifiers, share)
-            checks += [(number, agreed.count(share)) for number in drawn if line.index_of(number) is not None]
-        return tuple(sorted(checks))
+            checks += [Check(number, confirmed) for number in drawn if line.index_of(number) is not None]
+        return tuple(checks)
 
     def _execute_again(self, repeat: Repeat | None, committed: Committed) -> None:
         line = committed.line

@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -26,9 +26,11 @@ from eigentensor.channel.asking import DealRequest, SignedDeal
 from eigentensor.channel.calls import CallResponse, Computation, Payment, ProgramQuote, Quote
 from eigentensor.channel.payee import Payee
 from eigentensor.errors import CallRefused, ChannelClosed, EigenTensorError
-from eigentensor.program import Kind, Program
+from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind, shaped
+from eigentensor.reexecution.inputs import load_role
 from eigentensor.reference import execute
+from eigentensor.store import GatewayClient
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import NONE, Domain
 from eigentensor.web.problems import MEDIA_TYPE, of_error
@@ -41,12 +43,11 @@ Answer = tuple[int, dict[str, str], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A program that it executes: for which price, with which weights by their root."""
+    """A program that it executes, and for which price."""
 
     program: Program
     price: int
     repeat: int = 1
-    weights: Mapping[bytes, Tensors] = field(default_factory=dict)
     is_warm: bool = True
 
 
@@ -74,6 +75,8 @@ class ToyOperator:
         """Inputs of calls that it does not take."""
         self.wrong: Callable[[int, bytes], bytes] = lambda index, root: root
         """What it signs of a call instead of its outputs root."""
+        self.gateway: GatewayClient | None = None
+        """Where it finds weights and states that it does not have."""
         self.deposits: Callable[[bytes], int] = lambda channel: 0
         """The deposit of a channel that was opened on chain; 0: it was not."""
         self._lock = threading.Lock()
@@ -148,22 +151,29 @@ class ToyOperator:
 
     def _served(self, computation: Computation) -> Served:
         served = self.programs.get(computation.program)
-        if served is None or (computation.weights not in served.weights and computation.weights != NONE):
-            raise CallRefused("the program is not executed, or not with these weights", fix="See the quotes.")
+        if served is None:
+            raise CallRefused("the program is not executed", fix="See the quotes.")
         return served
 
     def _execute(self, served: Served, computation: Computation, body: bytes) -> Results:
         program = served.program
         tensors = {
             **shaped(program, parse_flat(body) if body else {}),
-            **served.weights.get(computation.weights, {}),
-            **self.states.get(computation.states, {}),
+            **self._kept(program, Role.WEIGHT, computation.weights),
+            **self._kept(program, Role.STATE, computation.states),
         }
         bind(program, tensors, computation.variables, computation.repeat)
         results = execute(program, tensors, computation.variables, computation.repeat)
         if results.states:
             self.states[merkle.kind_root(program, Kind.STATE, results.states)] = results.states
         return results
+
+    def _kept(self, program: Program, role: Role, root: bytes) -> Tensors:
+        if root == NONE or root in self.states:
+            return self.states.get(root, {})
+        if self.gateway is None:
+            raise CallRefused(f"nobody has {root.hex()} here", fix="Upload it.")
+        return load_role(self.gateway.fetch(root), program, role)
 
     def _root(self, served: Served, results: Results) -> bytes:
         return merkle.results_root(served.program, results)
