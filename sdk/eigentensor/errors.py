@@ -324,7 +324,8 @@ class ChannelBusy(ChannelError):
 class ChannelSpent(ChannelError):
     """What a call costs is not left: `needed` are the wei that are missing."""
 
-    usual_fix = "Add to the deposit: `eigentensor channel fund`."
+    usual_fix = "Add to the deposit."
+    usual_topic = "channel"
 
     def __init__(self, what: str, needed: int, *, fix: str = "") -> None:
         super().__init__(what, fix=fix)
@@ -334,13 +335,15 @@ class ChannelSpent(ChannelError):
 class NoResponse(ChannelError):
     """The operator gives no response. A call stays under way: the same bytes are sent again, and paid for once."""
 
-    usual_fix = "Ask again later; if it stays away, `eigentensor channel close` gets back what is not spent."
+    usual_fix = "Ask again later; if it stays away, close the channel: what is not spent comes back."
+    usual_topic = "channel"
 
 
 class ChannelClosed(ChannelError):
     """It takes no calls any more, or not yet."""
 
-    usual_fix = "Open another one: `eigentensor channel open`."
+    usual_fix = "Open another one."
+    usual_topic = "channel"
 
 
 class ConfigError(EigenTensorError):

@@ -32,7 +32,7 @@ def program(x): return x
 program.remote(numpy.ones(3, "float32"))
 """
 #: Never raised by their own name: what is caught when all below them are meant.
-BASES = {errors.EigenTensorError, errors.ProgramError}
+BASES = {errors.EigenTensorError, errors.ProgramError, errors.ChannelError}
 
 
 def _file(name: str, content: bytes, read: Callable[[Path], object]) -> None:
@@ -109,6 +109,27 @@ HERE: dict[type[EigenTensorError], Callable[[], object]] = {
 
 #: By a test that needs a device, a sandbox or a chain: where it is, and what it says of the error if not its name.
 ELSEWHERE: dict[str, tuple[str, str, str]] = {
+    "CallRefused": (
+        "unit/test_channel_caller.py",
+        "test_a_refusal_drops_those_behind_it_which_are_signed_anew",
+        "CallRefused",
+    ),
+    "ChannelBusy": ("unit/test_channel_caller.py", "test_one_process_has_a_channel", "ChannelBusy"),
+    "ChannelSpent": (
+        "unit/test_channel_caller.py",
+        "test_nothing_is_signed_that_cannot_be_paid_or_is_of_a_channel_that_is_over",
+        "ChannelSpent",
+    ),
+    "ChannelClosed": (
+        "unit/test_channel_caller.py",
+        "test_nothing_is_signed_that_cannot_be_paid_or_is_of_a_channel_that_is_over",
+        "ChannelClosed",
+    ),
+    "NoResponse": (
+        "unit/test_channel_caller.py",
+        "test_without_a_response_a_call_stays_under_way_and_another_process_takes_it_up",
+        "NoResponse",
+    ),
     "ToleranceExceeded": (
         "unit/test_planning.py",
         "test_no_path_is_exact_and_the_error_says_how_far_the_best_is",
