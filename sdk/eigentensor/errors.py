@@ -48,6 +48,7 @@ EigenTensorError
 │   └── WrongReceipt        a receipt is not what it says: `.where` names the line
 ├── ChannelError            paid calls
 │   ├── CallRefused         the operator does not take a call: nothing is owed for it
+│   ├── CallConflict        another order stands at the call's place: go on from the newest voucher
 │   ├── ChannelBusy         as many calls are under way as the offer lets: wait for one
 │   ├── ChannelSpent        deposit, or what a batch may cost, is used up: `.needed`
 │   ├── NoResponse          the operator does not answer: what was asked may have happened
@@ -313,6 +314,10 @@ class ChannelError(EigenTensorError):
 
 class CallRefused(ChannelError):
     """The operator does not take a call, and signs no receipt: nothing is owed for it, nor for those behind it."""
+
+
+class CallConflict(ChannelError):
+    """Another order stands at the call's place in its channel."""
 
 
 class ChannelBusy(ChannelError):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from eigentensor_client.channels.ledger import Stage
 from eigentensor_client.channels.opening import Wish
 from eigentensor_client.client import Client
 from eigentensor_local.anvil import Anvil
-from support.stories.calls_place import DEPOSIT, PRICE, QUIET, Place
+from support.stories.calls_place import DEPOSIT, PRICE, QUIET, Place, RealPlace
 from support.stories.game_table import CLIENT
 from support.stories.paid_calls import doubling, program_root
 from support.stories.toy_operator import tampered
@@ -44,14 +45,28 @@ def place(operator: Chain, paying: Client, tmp_path: Path) -> Iterator[Place]:
     made.ledger.close()
 
 
+@pytest.fixture(params=["toy", "real"])
+def either(
+    request: pytest.FixtureRequest, anvil: Anvil, operator: Chain, paying: Client, tmp_path: Path
+) -> Iterator[Place]:
+    """What holds of one operator holds of the other."""
+    with ExitStack() as stack:
+        folder = tmp_path / "channels"
+        is_real = request.param == "real"
+        made = RealPlace(operator, paying, folder, anvil, stack) if is_real else Place(operator, paying, folder)
+        stack.callback(made.ledger.close)
+        yield made
+
+
 def double(channel: Channel, value: float) -> np.ndarray[Any, Any]:
     (values,) = channel.call(doubling().program, program_root(), {"x": np.full(4, value, np.float32)}).outputs.values()
     return values
 
 
-def test_a_channel_lives_from_its_opening_to_its_last_wei(anvil: Anvil, place: Place, client: Chain) -> None:
+def test_a_channel_lives_from_its_opening_to_its_last_wei(anvil: Anvil, either: Place, client: Chain) -> None:
+    place = either
     p, before = client.deployment.parameters, client.token.balance_of(client.address)
-    with place.toy.listening() as url, ThreadPoolExecutor(4) as threads:
+    with place.listening() as url, ThreadPoolExecutor(4) as threads:
         wish = Wish(DEPOSIT // 2, programs=(program_root(),))
         with Channel.open(place.client, url, wish, policy=QUIET, ledger=place.ledger) as channel:
             channel.fund(DEPOSIT - DEPOSIT // 2)
@@ -134,7 +149,8 @@ def test_nothing_is_signed_at_operators_that_do_not_serve(place: Place, network:
     assert place.ledger.accounts() == []
 
 
-def test_a_wrong_leaf_in_the_tail_convicts(place: Place, client: Chain) -> None:
+def test_a_wrong_leaf_in_the_tail_convicts(either: Place, client: Chain) -> None:
+    place = either
     with place.open() as channel:
         for value in range(3):
             double(channel, value)
@@ -221,8 +237,9 @@ def test_a_batch_without_the_channel_convicts(place: Place, client: Chain) -> No
         assert [one.what for one in channel.look()] == ["call 0 was left out: convicted"]
 
 
-def test_an_operator_that_is_silent_after_a_receipt_pays(anvil: Anvil, place: Place, client: Chain) -> None:
+def test_an_operator_that_is_silent_after_a_receipt_pays(anvil: Anvil, either: Place, client: Chain) -> None:
     """The client has its deposit, W, and half of what was slashed."""
+    place = either
     p, before = client.deployment.parameters, client.token.balance_of(client.address)
     locked = client.stake.lock_of(place.batch, place.chain.address).shares
     with place.open() as channel:

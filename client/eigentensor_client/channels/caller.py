@@ -32,13 +32,11 @@ class Request:
 
     computation: Computation
     body: bytes
-    """The inputs, a safetensors file; empty where the program has none."""
+    """The inputs, and states that the operator does not have, a safetensors file; empty where there are none."""
     price: int
     """Wei."""
-
-    def inputs_root(self) -> bytes:
-        """The bindings root of the inputs. Raises TensorFileError."""
-        return _root(self.body) if self.body else NONE
+    inputs: bytes
+    """The bindings root of the inputs; zeros: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +103,9 @@ class Caller:
         Raises ChannelClosed, ChannelSpent before anything is signed; ChannelError where the operator refuses, and
         nothing is owed; NoResponse, WrongReceipt, WrongResult after which the call is under way: `resume` takes it up.
         """
-        inputs, end = request.inputs_root(), time.monotonic() + seconds
+        end = time.monotonic() + seconds
         while True:
-            turn = self._signed(request, inputs, end)
+            turn = self._signed(request, end)
             response = self._finished(turn, end)
             if response is not None:
                 return response
@@ -136,7 +134,7 @@ class Caller:
         self._turn.notify_all()
         return responses
 
-    def _signed(self, request: Request, inputs: bytes, end: float) -> _Turn:
+    def _signed(self, request: Request, end: float) -> _Turn:
         """A call, signed and written, when there is room for it."""
         with self._turn:
             while self._dropped or len(self._turns) >= self._payer.offer.tail or (self._broken and self._turns):
@@ -144,17 +142,17 @@ class Caller:
             if self._account.stage is not Stage.OPEN:
                 raise ChannelClosed(f"channel {self._channel.hex()} is {self._account.stage}")
             self._resumed(end)
-            call = self._written(request, inputs)
+            call = self._written(request)
             turn = _Turn(call, not self._turns)
             self._turns.append(turn)
             return turn
 
-    def _written(self, request: Request, inputs: bytes) -> Call:
+    def _written(self, request: Request) -> Call:
         payer, salt = self._payer, secrets.randbits(SALT)
-        order = request.computation.order(payer.deal, self._channel, payer.next, salt, inputs)
+        order = request.computation.order(payer.deal, self._channel, payer.next, salt, request.inputs)
         hash_ = task_of(payer.domain, order)
         after, voucher = payer.called(hash_, request.price)
-        payment = Payment(salt, inputs, voucher, self._key.sign(hash_of(payer.domain, voucher)))
+        payment = Payment(salt, request.inputs, voucher, self._key.sign(hash_of(payer.domain, voucher)))
         chosen = secrets.randbelow(_MILLION) < self._recheck
         call = Call(payer.next, request.computation, payment, hash_, request.price, request.body, chosen=chosen)
         with self._as_written():

@@ -11,18 +11,19 @@ from typing import Any, Self
 import httpx
 import numpy as np
 
-from eigentensor import spending
+from eigentensor import merkle, spending
 from eigentensor.channel import BatchState, ChannelState, Key, batch_of
-from eigentensor.channel.asking import DealRequest
-from eigentensor.channel.calls import Computation, Quote
+from eigentensor.channel.calls import Computation, DealRequest, Quote
 from eigentensor.channel.payer import Payer as Side
 from eigentensor.economics import shares
 from eigentensor.errors import (
     BindingError,
     CallRefused,
     ChannelClosed,
+    ChannelError,
     ConfigError,
     InsufficientFunds,
+    NoResponse,
     NotYet,
     Reverted,
     WrongResult,
@@ -106,6 +107,7 @@ class Channel:
         self.caller = Caller(ledger, account, key, endpoint, deployment.token, round(policy.recheck * _MILLION))
         self._watch, self._policy = Watch(client.chain, ledger, repeat if policy.recheck else None), policy
         self._quote: Quote | None = None
+        self._new_until = 0.0
         self._watching: Watching | None = None
 
     # ---- Beginning ----
@@ -135,7 +137,7 @@ class Channel:
             parties = (quote.pool, client.address, key.address)
             request = DealRequest(*parties, opening.most_of(quote, wish), wish.value_at_risk)
             signed = endpoint.deal(request)
-            signed.check(domain, quote.offer.signer, request, client.chain.node.block_number())
+            opening.check_deal(signed, domain, quote.offer.signer, request, client.chain.node.block_number())
             agreement = Agreement(endpoint.url, domain, quote.offer, signed.deal, signed.signature)
             first = _wait_until_served(client, endpoint, quote, seconds, report)
             account = Account(agreement, wish.deposit, Stage.AGREED, begun=first, first=first)
@@ -144,7 +146,7 @@ class Channel:
             undo.pop_all()
         try:
             report("opening the channel")
-            channel._send_opening()
+            channel._send_opening(seconds, report)
             channel._watch_on()
         except BaseException:
             channel.close()
@@ -166,19 +168,32 @@ class Channel:
         channel = cls(client, ledger, account, key, endpoint, policy or Policy(), repeat)
         try:
             if account.stage is Stage.AGREED:
-                channel._send_opening()
+                channel._send_opening(PATIENCE, silent)
             channel._watch_on()
         except BaseException:
             channel.close()
             raise
         return channel
 
-    def _send_opening(self) -> None:
+    def _send_opening(self, seconds: float, report: Report) -> None:
+        """Opens it on chain, once, and waits until the operator has seen that."""
         agreed = self.caller.account.agreement
         if self.client.chain.channels.channel_at(agreed.channel).state is ChannelState.NONE:
             arguments = (agreed.offer, agreed.deal, agreed.signature, self.caller.account.deposit)
             self.client.chain.channels.open(*arguments)
         self.caller.update(lambda account, payer: (replace(account, stage=Stage.OPEN), payer))
+        self._new_until = end = time.monotonic() + seconds
+        while True:
+            try:
+                self._endpoint.status(agreed.channel)
+                return
+            except ChannelError as error:
+                if time.monotonic() > end:
+                    raise NoResponse(
+                        f"the channel is open, and its operator takes no calls yet: {error.what}"
+                    ) from None
+            report("waiting for the operator to see the channel")
+            time.sleep(self.client.poll)
 
     def _watch_on(self) -> None:
         if self._policy.looks:
@@ -228,23 +243,35 @@ class Channel:
     # ---- Calls ----
 
     def call(
-        self, program: Program, root: bytes, inputs: Mapping[str, Any], *, weights: bytes = NONE, states: bytes = NONE,
-        variables: Mapping[str, int] | None = None, repeat: int = 1, max_price: int | None = None,
-        seconds: float = PATIENCE,
+        self, program: Program, root: bytes, inputs: Mapping[str, Any], *, weights: bytes = NONE,
+        states: bytes | Mapping[str, Any] = NONE, variables: Mapping[str, int] | None = None, repeat: int = 1,
+        max_price: int | None = None, seconds: float = PATIENCE,
     ) -> CallResult:  # fmt: skip
         """The outputs of a program, whose root is `root`, verified: in milliseconds, where the operator is near.
 
-        `weights` and `states` are bindings roots that the operator has, or finds at the gateway. `max_price` in wei is
-        for all repeats. Raises BindingError, CallRefused, ChannelClosed, ChannelSpent, NoResponse, WrongReceipt,
-        WrongResult.
+        `weights` is a bindings root that the operator has; so is `states`, unless they are tensors, which come along.
+        `max_price` in wei is for all repeats. Raises BindingError, CallRefused, ChannelClosed, ChannelSpent,
+        NoResponse, WrongReceipt, WrongResult.
         """
         parts: list[Any] = [{} if part == NONE else part for part in (weights, states)]
-        tensors = bound(Work(program, dict(inputs), parts[0], parts[1], variables or {}, repeat))[Role.INPUT]
-        dtypes = {name: buffer.dtype for name, buffer in program.named(Role.INPUT).items()}
-        body = dump_safetensors(tensors, dtypes) if tensors else b""
-        computation = Computation(root, weights, states, dict(variables or {}), repeat)
-        response = self.caller.call(Request(computation, body, self._price(root, repeat, max_price)), seconds)
+        tensors = bound(Work(program, dict(inputs), parts[0], parts[1], variables or {}, repeat))
+        roots = {role: merkle.role_root(program, role, own) if own else NONE for role, own in tensors.items()}
+        begun = states if isinstance(states, bytes) else roots[Role.STATE]
+        computation = Computation(root, weights, begun, dict(variables or {}), repeat)
+        body = _body(program, {**tensors[Role.INPUT], **tensors.get(Role.STATE, {})})
+        price = self._price(root, repeat, max_price)
+        response = self._called(Request(computation, body, price, roots[Role.INPUT]), seconds)
         return CallResult(self, response, _shaped(program, response))
+
+    def _called(self, request: Request, seconds: float) -> Response:
+        """The operator sees a channel that was opened just now some blocks later than this client."""
+        while True:
+            try:
+                return self.caller.call(request, seconds)
+            except ChannelClosed:
+                if self.account.stage is not Stage.OPEN or time.monotonic() > self._new_until:
+                    raise
+                time.sleep(self.client.poll)
 
     def resume(self, seconds: float = PATIENCE) -> list[Response]:
         """Takes up calls that were under way when a process ended. Raises as `call`."""
@@ -361,6 +388,11 @@ def _wallets(client: Payer) -> Key:
     if secret is None:
         raise ConfigError("the account's key is not here: it cannot sign vouchers", fix="Use a key of the channel's.")
     return Key(bytes(secret))
+
+
+def _body(program: Program, tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    dtypes = {buffer.name: buffer.dtype for buffer in program.buffers}
+    return dump_safetensors(tensors, dtypes) if tensors else b""
 
 
 def _shaped(program: Program, response: Response) -> Mapping[str, np.ndarray[Any, Any]]:

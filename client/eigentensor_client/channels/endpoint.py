@@ -11,10 +11,19 @@ import stamina
 
 from eigentensor import certificates, errors
 from eigentensor.channel import x402
-from eigentensor.channel.asking import DealRequest, SignedDeal
-from eigentensor.channel.calls import CallResponse, Computation, Payment, Quote
+from eigentensor.channel.calls import (
+    CallResponse,
+    ChannelStatus,
+    Computation,
+    DealRequest,
+    Payment,
+    Quote,
+    Quotes,
+    SignedDeal,
+)
 from eigentensor.errors import (
     BindingError,
+    CallConflict,
     CallRefused,
     ChannelBusy,
     ChannelClosed,
@@ -26,7 +35,6 @@ from eigentensor.errors import (
     WrongReceipt,
 )
 from eigentensor.task import Domain
-from eigentensor.wire import read
 
 PATIENCE = 60.0  #: seconds in which a call has a response, unless its caller says otherwise
 _PATIENCE = 10.0  # seconds in which quotes and deals come
@@ -36,7 +44,9 @@ _WORDS = 2_000  # characters of a refusal that are passed on
 _LATER = (429, 502, 503, 504)
 _AGAIN = 0.05  # seconds after a connection that broke, at first
 _LONGEST = 5.0  # seconds between two tries
-_REFUSALS: Mapping[str, type[ChannelError]] = {"ChannelClosed": ChannelClosed, "ChannelBusy": ChannelBusy}
+_REFUSALS: Mapping[str, type[ChannelError]] = {
+    kind.__name__: kind for kind in (ChannelClosed, ChannelBusy, CallConflict)
+}
 
 
 class _Later(Exception):
@@ -74,18 +84,15 @@ class Endpoint:
 
     def quotes(self) -> tuple[Quote, ...]:
         """What the operator offers. Raises NoResponse, TaskError for what is no quote."""
-        content = self._asked("GET", "/v1/deals").get("quotes")
-        if not isinstance(content, list):
-            raise TaskError(f"{self.url} names no quotes", fix="Is it an operator's endpoint for calls?")
-        return tuple(Quote.from_json(one) for one in content)
+        return Quotes.from_json(self._asked("GET", "/v1/deals")).quotes
 
     def deal(self, request: DealRequest) -> SignedDeal:
         """A deal as it is asked for; check it before it is used. Raises NoResponse, ChannelError, TaskError."""
-        content = self._asked("POST", "/v1/deals", json=request.to_json())
-        try:
-            return SignedDeal(**read(SignedDeal, content))
-        except (TypeError, ValueError, KeyError) as error:
-            raise TaskError(f"the deal of {self.url} is malformed: {error}", fix="Choose another operator.") from None
+        return SignedDeal.from_json(self._asked("POST", "/v1/deals", json=request.to_json()))
+
+    def status(self, channel: bytes) -> ChannelStatus:
+        """Where a channel stands for the operator. Raises NoResponse, TaskError, ChannelError while it knows none."""
+        return ChannelStatus.from_json(self._asked("GET", f"/v1/channels/{channel.hex()}"))
 
     def call(
         self, domain: Domain, token: str, computation: Computation, payment: Payment, body: bytes, seconds: float

@@ -48,7 +48,7 @@ class _Kept:
 
     values: Values
     root: bytes
-    url: str | None = None
+    url: str
 
 
 @dataclass(eq=False, slots=True)
@@ -66,15 +66,20 @@ class ChannelCalls:
         """
         spending.check()
         program, captured = use.captured.graph.program, use.captured
-        weights = self._weights(use, report)
-        states = self._states(use, report)
+        kept = self._kept_of(use)
         result = self.operators.call(
-            program, bytes.fromhex(captured.graph.uuid), use.inputs, weights=weights, states=states.root,
-            variables=use.variables, only=states.url, report=report,
+            program, bytes.fromhex(captured.graph.uuid), use.inputs, weights=self._weights(use, report),
+            states=(use.states or NONE) if kept is None else kept.root, variables=use.variables,
+            only=None if kept is None else kept.url, report=report,
         )  # fmt: skip
         if use.states:
             self._kept[captured] = _Kept(use.states, result.states, result.channel.account.agreement.url)
         return use.returns.filled(program, dict(result.outputs), {}, partial(made, result=result))
+
+    def _kept_of(self, use: Use) -> _Kept | None:
+        kept = self._kept.get(use.captured)
+        is_same = kept is not None and all(same_bits(use.states[name], value) for name, value in kept.values.items())
+        return kept if is_same else None
 
     def _weights(self, use: Use, report: Report) -> bytes:
         captured = use.captured
@@ -88,15 +93,6 @@ class ChannelCalls:
                 return root
             captured.root = root
         return captured.root
-
-    def _states(self, use: Use, report: Report) -> _Kept:
-        if not use.states:
-            return _Kept({}, NONE)
-        kept, program = self._kept.get(use.captured), use.captured.graph.program
-        if kept is not None and all(same_bits(use.states[name], value) for name, value in kept.values.items()):
-            return kept
-        self._upload(use, report)
-        return _Kept(use.states, merkle.role_root(program, Role.STATE, use.states))
 
     def _upload(self, use: Use, report: Report) -> None:
         gateway = self.operators.client.gateway

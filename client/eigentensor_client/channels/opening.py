@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from eigentensor.chain.views import Pool
-from eigentensor.channel import pool_of
-from eigentensor.channel.calls import ProgramQuote, Quote
+from eigentensor.channel import channel_of, is_signed_by, pool_of
+from eigentensor.channel.calls import DealRequest, ProgramQuote, Quote, SignedDeal
 from eigentensor.channel.state import BatchState
 from eigentensor.economics import Parameters, shares
 from eigentensor.errors import CallRefused, ChannelSpent, TermsRefused
@@ -123,6 +123,19 @@ def check_chain(quote: Quote, wish: Wish, facts: Facts) -> None:
         )
     if pool.reserved + wish.value_at_risk > offer.risk_all:
         raise TermsRefused("open channels put at risk already what the pool's stake was sized for", fix=_ELSEWHERE)
+
+
+def check_deal(signed: SignedDeal, domain: Domain, signer: str, request: DealRequest, block: int) -> None:
+    """Raises CallRefused unless a deal is what was asked for, signed, and may still be opened in `block`."""
+    deal = signed.deal
+    for name in ("pool", "client", "payer", "most", "value_at_risk"):
+        ours, theirs = getattr(request, name), getattr(deal, name)
+        if (ours.lower() != theirs.lower()) if isinstance(ours, str) else ours != theirs:
+            raise CallRefused(f"the deal has another {name} than was asked for: {theirs!r}", fix=_ELSEWHERE)
+    if not is_signed_by(signer, channel_of(domain, deal), signed.signature):
+        raise CallRefused("the offer's signer did not sign the deal", fix=_ELSEWHERE)
+    if deal.open_by < block:
+        raise CallRefused(f"the deal had to be opened until block {deal.open_by}", fix="Ask for another deal.")
 
 
 def is_serving(quote: Quote, facts: Facts) -> bool:

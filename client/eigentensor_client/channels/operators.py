@@ -117,8 +117,9 @@ class Operators:
             return self._client
 
     def call(
-        self, program: Program, root: bytes, inputs: Mapping[str, Any], *, weights: bytes = NONE, states: bytes = NONE,
-        variables: Mapping[str, int] | None = None, repeat: int = 1, only: str | None = None, report: Report = silent,
+        self, program: Program, root: bytes, inputs: Mapping[str, Any], *, weights: bytes = NONE,
+        states: bytes | Mapping[str, Any] = NONE, variables: Mapping[str, int] | None = None, repeat: int = 1,
+        only: str | None = None, report: Report = silent,
     ) -> CallResult:  # fmt: skip
         """As `Channel.call`, of the first operator that gives a result. `only` is the URL of one that keeps the states.
 

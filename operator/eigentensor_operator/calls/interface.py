@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import add, sub
 from typing import Protocol
 
 from eigentensor.channel import CallReceipt, Offer, Sheet
@@ -22,6 +23,15 @@ class Load:
     lines: int = 0
     tails: int = 0
 
+    def __add__(self, other: "Load") -> "Load":
+        return Load(*map(add, self._all(), other._all()))
+
+    def __sub__(self, other: "Load") -> "Load":
+        return Load(*map(sub, self._all(), other._all()))
+
+    def _all(self) -> tuple[int, int, int, int]:
+        return self.leaves, self.amount, self.lines, self.tails
+
     @property
     def gas(self) -> int:
         """What the commit of it takes, at most."""
@@ -36,6 +46,23 @@ class Call:
     signature: bytes
     order: Order
     variables: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnShare:
+    """A share that somebody may check: its calls by their numbers in batch `number` of a pool, as they are drawn."""
+
+    pool: bytes
+    number: int
+    calls: tuple[int, ...]
+
+
+class Draws(Protocol):
+    """What those that serve calls ask of those that follow the chain. Safe for several threads."""
+
+    def drawn(self, batch: bytes, share: int, account: str) -> DrawnShare:
+        """A share of an own batch whose seed is recorded. Raises TaskNotFound if there is none; CallRefused unless the
+        account is a candidate of it, or the signer of one."""
 
 
 class Calls(Protocol):
@@ -54,7 +81,7 @@ class Calls(Protocol):
         """The newest block, when all its events were observed. Nothing is served before the first."""
 
     def rolled_back(self, block: int) -> None:
-        """The events of this block and of those after it happened no more."""
+        """What was observed after this block happened no more."""
 
     def load(self, pool: bytes) -> Load:
         """What was executed, and stands in no sheet of a batch that is committed or may be."""

@@ -7,7 +7,7 @@ by themselves: its terms are the deal's, so it has none, and names its place alo
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from eigentensor import merkle
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Struct, Voucher
@@ -19,6 +19,7 @@ from eigentensor.wire import BOOLEAN, Address, Block, Count, Data, Hash, Object,
 SALT = 192  #: random bits of an order's nonce
 SEMANTICS = 1  # of the numerics: the program's, which its root names as well
 _HASH = 32  # bytes
+_Kind = TypeVar("_Kind", bound=Object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,53 @@ class ProgramQuote(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class DealRequest(Struct):
+    """The terms under which somebody wants to open a channel: those of the deal, without nonce and last block."""
+
+    pool: Annotated[Hash, "bytes32"]
+    """The hash of the offer."""
+    client: Annotated[Address, "address"]
+    """Opens the channel, and gets back what is not spent."""
+    payer: Annotated[Address, "address"]
+    """Signs vouchers."""
+    most: Annotated[Wei, "uint256"]
+    """The most that the channel's calls cost in one batch."""
+    value_at_risk: Annotated[Wei, "uint256"] = 0
+    """What wrong results could gain in one batch beyond their prices."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedDeal(Struct):
+    """A deal, and what its opening needs beside it."""
+
+    deal: Deal
+    """The terms of the channel."""
+    signature: Data
+    """The offer's signer's, of the deal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatus(Object, schema="eigentensor.channel-status/1"):
+    """`eigentensor.channel-status/1`: where a channel stands at its operator."""
+
+    channel: Hash
+    """The hash of the deal."""
+    count: Size
+    """Calls that were executed."""
+    index: Size
+    """Of the next call: those under way count."""
+    left: Wei
+    """Wei that calls of the batch at hand may still cost."""
+    voucher: Voucher | None
+    """The newest one that was taken; null: there is none."""
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Reads its members. Raises TaskError for anything else."""
+        return _read(cls, values, "the status of the channel")
+
+
+@dataclass(frozen=True, slots=True)
 class Quote(Object, schema="eigentensor.quote/1"):
     """`eigentensor.quote/1`: what an operator offers to those who call it. Amounts are wei, times are blocks."""
 
@@ -169,11 +217,29 @@ class Quote(Object, schema="eigentensor.quote/1"):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Reads its members. Raises TaskError for anything else."""
-        try:
-            if values["schema"] != cls.SCHEMA:
-                raise ValueError(f"it is of {values['schema']!r}")
-            return cls(**read(cls, values))
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise TaskError(
-                f"the quote is malformed: {error}", fix="Ask another operator, or this one in its version."
-            ) from None
+        return _read(cls, values, "the quote")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes(Object, schema="eigentensor.quotes/1"):
+    """`eigentensor.quotes/1`: all that an operator offers to those who call it."""
+
+    quotes: tuple[Quote, ...]
+    """One for each pool."""
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Reads its members. Raises TaskError for anything else."""
+        return _read(cls, values, "the list of quotes")
+
+
+def _read(kind: type[_Kind], values: Mapping[str, Any], what: str) -> _Kind:
+    """An object out of its JSON."""
+    try:
+        if values["schema"] != kind.SCHEMA:
+            raise ValueError(f"it is of {values['schema']!r}")
+        return kind(**read(kind, values))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise TaskError(
+            f"{what} is malformed: {error}", fix="Ask another operator, or this one in its version."
+        ) from None

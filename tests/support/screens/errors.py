@@ -114,6 +114,11 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "test_a_refusal_drops_those_behind_it_which_are_signed_anew",
         "CallRefused",
     ),
+    "CallConflict": (
+        "integration/test_call_endpoint.py",
+        "test_a_repeated_payment_has_the_same_receipt_and_another_order_is_refused",
+        "CallConflict",
+    ),
     "ChannelBusy": ("unit/test_channel_caller.py", "test_one_process_has_a_channel", "ChannelBusy"),
     "ChannelSpent": (
         "unit/test_channel_caller.py",

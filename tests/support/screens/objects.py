@@ -1,6 +1,7 @@
 """Holds what is told in JSON to the type that its member `schema` names: nothing missing, nothing else."""
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
@@ -14,10 +15,10 @@ from eigentensor.wire import Object
 MODULES = (
     *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts")),
     *(f"eigentensor.chain.{name}" for name in ("descent", "transcript")),
+    *(f"eigentensor.channel.{name}" for name in ("calls", "deals", "lines", "shown")),
     "eigentensor.economics.pricing",
     "eigentensor.planner.measure",
     "eigentensor.program.cost",
-    "eigentensor.channel.calls",
     *(f"eigentensor.receipt.{name}" for name in ("calls", "rules")),
     "eigentensor.runtime.doctor",
     "eigentensor.runtime.tuning.tuner",
@@ -43,7 +44,7 @@ def defined() -> dict[str, Any]:
 
 
 def _is_object(kind: Any) -> bool:
-    return is_typeddict(kind) or (isinstance(kind, type) and issubclass(kind, Object))
+    return is_typeddict(kind) or (isinstance(kind, type) and issubclass(kind, Object) and is_dataclass(kind))
 
 
 def types() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from eigentensor import merkle
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.channel import Deal, Key, Offer, channel_of, pool_of
 from eigentensor.channel.calls import Computation
+from eigentensor.program import Role
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import Domain
 from eigentensor_client.channels.caller import Caller, Request
@@ -42,7 +43,8 @@ def inputs(value: float) -> bytes:
 
 
 def request(value: float, price: int = PRICE) -> Request:
-    return Request(Computation(program_root()), inputs(value), price)
+    root = merkle.role_root(doubling().program, Role.INPUT, {"x": np.full(4, value, np.float32)})
+    return Request(Computation(program_root()), inputs(value), price, root)
 
 
 def output(outputs: bytes) -> Any:

@@ -22,8 +22,17 @@ from starlette.routing import Route
 
 from eigentensor import merkle
 from eigentensor.channel import CallReceipt, Deal, Key, Offer, Sheet, channel_of, hash_of, pool_of, task_of, x402
-from eigentensor.channel.asking import DealRequest, SignedDeal
-from eigentensor.channel.calls import CallResponse, Computation, Payment, ProgramQuote, Quote
+from eigentensor.channel.calls import (
+    CallResponse,
+    ChannelStatus,
+    Computation,
+    DealRequest,
+    Payment,
+    ProgramQuote,
+    Quote,
+    Quotes,
+    SignedDeal,
+)
 from eigentensor.channel.payee import Payee
 from eigentensor.errors import CallRefused, ChannelClosed, EigenTensorError
 from eigentensor.program import Kind, Program, Role
@@ -95,9 +104,11 @@ class ToyOperator:
     def _answer(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Answer:
         parts = path.strip("/").split("/")
         if (method, parts) == ("GET", ["v1", "deals"]):
-            return 200, {}, json.dumps({"quotes": [self.quote().to_json()]}).encode()
+            return 200, {}, json.dumps(Quotes((self.quote(),)).to_json()).encode()
         if (method, parts) == ("POST", ["v1", "deals"]):
             return 200, {}, json.dumps(self.deal(DealRequest.from_json(json.loads(body))).to_json()).encode()
+        if method == "GET" and len(parts) == 3 and parts[1] == "channels":
+            return 200, {}, json.dumps(self.status(bytes.fromhex(parts[2])).to_json()).encode()
         if method == "POST" and len(parts) == 4 and parts[3] == "calls":
             computation = Computation.of_query(parse_qsl(query, keep_blank_values=True))
             done, payee = self._call(bytes.fromhex(parts[2]), computation, headers, body)
@@ -126,19 +137,31 @@ class ToyOperator:
         self.channels[channel] = Payee.of(self.domain, self.offer, self.deals[channel], deposit)
         self.done[channel] = []
 
-    def _call(
-        self, channel: bytes, computation: Computation, headers: Mapping[str, str], body: bytes
-    ) -> tuple[Done, Payee]:
+    def status(self, channel: bytes) -> ChannelStatus:
+        """Where a channel stands."""
+        payee = self._known(channel)
+        count = payee.newest.count if payee.newest else 0
+        return ChannelStatus(channel, payee.count, count, payee.left, payee.newest)
+
+    def _known(self, channel: bytes) -> Payee:
         if channel not in self.channels:
             if not (deposit := self.deposits(channel)):
                 raise ChannelClosed("no such channel is open")
             self.open(channel, deposit)
-        payment, done, payee = x402.read_signature(headers[x402.SIGNATURE]), self.done[channel], self.channels[channel]
+        return self.channels[channel]
+
+    def _call(
+        self, channel: bytes, computation: Computation, headers: Mapping[str, str], body: bytes
+    ) -> tuple[Done, Payee]:
+        payee = self._known(channel)
+        payment, done = x402.read_signature(headers[x402.SIGNATURE]), self.done[channel]
         index = payment.voucher.count - 1
         if index < len(done) and done[index].payment == payment:
             return done[index], payee
         served = self._served(computation)
-        if payment.inputs != (_root(parse_flat(body)) if body else NONE):
+        names = served.program.named(Role.INPUT)
+        inputs = {name: tensor for name, tensor in (parse_flat(body) if body else {}).items() if name in names}
+        if payment.inputs != (_root(inputs) if names else NONE):
             raise CallRefused("the inputs have another root", fix="Send those.")
         order = task_of(self.domain, computation.order(payee.deal, channel, index, payment.salt, payment.inputs))
         taken = payee.taken(payment, order, served.price * computation.repeat)
@@ -157,11 +180,13 @@ class ToyOperator:
 
     def _execute(self, served: Served, computation: Computation, body: bytes) -> Results:
         program = served.program
-        tensors = {
-            **shaped(program, parse_flat(body) if body else {}),
-            **self._kept(program, Role.WEIGHT, computation.weights),
-            **self._kept(program, Role.STATE, computation.states),
-        }
+        brought = shaped(program, parse_flat(body) if body else {})
+        states = {name: value for name, value in brought.items() if name in program.named(Role.STATE)}
+        if not states:
+            states = dict(self._kept(program, Role.STATE, computation.states))
+        elif merkle.role_root(program, Role.STATE, states) != computation.states:
+            raise CallRefused("the states have another root", fix="Send those.")
+        tensors = {**brought, **self._kept(program, Role.WEIGHT, computation.weights), **states}
         bind(program, tensors, computation.variables, computation.repeat)
         results = execute(program, tensors, computation.variables, computation.repeat)
         if results.states:

@@ -1,0 +1,215 @@
+"""Paid calls over HTTP: prices, deals, calls, and what drawn verifiers are shown. Refusals are problems (RFC 9457).
+
+The wire of a call is `eigentensor.channel.calls`' and `x402`'s; this maps it to the service, and knows no rules.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import FastAPI, Query
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.types import Scope
+
+from eigentensor.channel import recover, x402
+from eigentensor.channel.calls import Computation, DealRequest, Quotes
+from eigentensor.channel.shown import ShareRequest, ShownShare
+from eigentensor.errors import BlobNotFound, CallConflict, CallRefused, ChannelClosed, EigenTensorError, TaskNotFound
+from eigentensor.store import LocalStore
+from eigentensor.task.order import Domain
+from eigentensor.web import problems
+from eigentensor.web.limits import BodyLimit
+from eigentensor.wire import unhex
+from eigentensor_operator.calls.channels import ServedChannel, ServedProgram
+from eigentensor_operator.calls.inputs import Inputs
+from eigentensor_operator.calls.interface import Draws
+from eigentensor_operator.calls.service import CallService
+from eigentensor_operator.calls.showing import show_share
+
+SAFETENSORS = "application/vnd.safetensors"
+_SMALL = 1 << 18  # bytes of a body that is hashed at once, instead of in a thread
+_JSON = 1 << 16  # bytes of any other body
+_BODIES = 8  # largest bodies that are in memory at a time
+_TURN, _LOOK = 2.0, 0.005  # seconds for which a call waits for the one before it, and between looks
+_HASH = 32  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What answers name beside calls: the market's domain, its token, seconds that a call may take, and where programs
+    and weights lie."""
+
+    domain: Domain
+    token: str
+    seconds: int
+    store: LocalStore
+
+
+def calls_app(service: CallService, where: Where, draws: Draws) -> FastAPI:
+    """The endpoint of paid calls."""
+    app = FastAPI(title="EigenTensor calls", version=version("eigentensor"), openapi_url=None)
+    problems.install(app)
+    limit = service.rules.body
+
+    def limit_of(scope: Scope) -> int:
+        return limit if scope["path"].endswith("/calls") else _JSON
+
+    app.add_middleware(BodyLimit, limit=limit_of, total=_BODIES * limit)
+    app.add_route("/v1/channels/{channel}/calls", _calls(service, where), methods=["POST"])
+
+    @app.get("/v1/deals")
+    def quotes() -> Response:
+        """What is offered, by pool."""
+        return JSONResponse(Quotes(service.quotes()).to_json())
+
+    @app.post("/v1/deals")
+    async def deal(request: Request) -> Response:
+        """A deal as it is asked for, signed."""
+        try:
+            deal = await run_in_threadpool(service.deal, DealRequest.from_json(await _object(request)))
+        except EigenTensorError as error:
+            return _refusal(error)
+        return JSONResponse(deal.to_json())
+
+    @app.get("/v1/channels/{channel}")
+    def channel(channel: str) -> Response:
+        """Where a channel stands."""
+        try:
+            return JSONResponse(service.status(_hash(channel)).to_json())
+        except ChannelClosed as error:
+            raise TaskNotFound(error.what, fix=error.fix) from None
+
+    @app.get("/v1/batches/{batch}/shares/{share}")
+    def share(batch: str, share: int, signature: Annotated[str, Query()]) -> Response:
+        """A share, to those that may check it."""
+        request = _share_request(batch, share)
+        account = recover(request.hash(where.domain), _bytes(signature))
+        if account is None:
+            raise CallRefused("the request for the share is not signed", fix="Sign it as a candidate's signer.")
+        drawn = draws.drawn(request.batch, request.share, account)
+        lines, calls = show_share(service, drawn)
+        return JSONResponse(ShownShare(request.batch, request.share, lines, calls).to_json())
+
+    @app.get("/v1/blobs/{root}")
+    def blob(root: str) -> Response:
+        """Inputs or states of a call that is kept, a program or its weights, by root."""
+        name = _hash(root)
+        try:
+            return Response(service.blob(name), media_type=SAFETENSORS)
+        except BlobNotFound:
+            return Response(where.store.read(name), media_type="application/octet-stream")
+
+    @app.get("/healthz")
+    def alive() -> Response:
+        return PlainTextResponse("ok\n") if service.is_well() else PlainTextResponse(f"{service.stopped}\n", 503)
+
+    return app
+
+
+def _calls(service: CallService, where: Where) -> Callable[[Request], Any]:
+    """What answers calls. It is a plain route: nothing of a call is validated twice."""
+
+    async def call(request: Request) -> Response:
+        try:
+            return await answered(request)
+        except CallConflict as error:  # how to go on: where the channel stands
+            status = service.status(_hash(request.path_params["channel"]))
+            return _refusal(error, channel=status.to_json())
+        except EigenTensorError as error:
+            return _refusal(error)
+
+    async def answered(request: Request) -> Response:
+        channel = _hash(request.path_params["channel"])
+        computation = Computation.of_query(_query(request))
+        served, price = service.quoted(channel, computation)
+        inputs = await _inputs(service, served, computation, await request.body())
+        header = request.headers.get(x402.SIGNATURE)
+        if header is None:
+            return _unpaid(service.served(channel), where, request, price, inputs)
+        payment = x402.read_signature(header)
+        await _turn(service.served(channel), payment.voucher.count)
+        caller = request.client.host if request.client else ""
+        future = service.take(channel, computation, payment, inputs, caller)
+        answer = await asyncio.wrap_future(future)
+        payer = service.served(channel).deal.payer
+        paid = {x402.RESPONSE: x402.response(where.domain, payer, answer.price, answer.response)}
+        return Response(answer.outputs, media_type=SAFETENSORS, headers=paid)
+
+    return call
+
+
+async def _inputs(service: CallService, served: ServedProgram, computation: Computation, body: bytes) -> Inputs:
+    if len(body) <= _SMALL:
+        return service.read(served.program, computation, body)
+    return await run_in_threadpool(service.read, served.program, computation, body)
+
+
+async def _turn(known: ServedChannel, count: int) -> None:
+    """Waits for the calls before this one, which may come by other connections."""
+    until = time.monotonic() + _TURN
+    while time.monotonic() < until:
+        newest = known.payee.newest
+        ahead = count - 1 - (newest.count if newest else 0)
+        if not 0 < ahead < known.payee.offer.tail:
+            return
+        await asyncio.sleep(_LOOK)
+
+
+def _unpaid(known: ServedChannel, where: Where, request: Request, price: int, inputs: Inputs) -> Response:
+    """What a call would be accepted for."""
+    extra = known.status().to_json() | {"inputs": "0x" + inputs.root.hex()}
+    accepted = x402.requirements(where.domain, where.token, price, where.seconds, extra)
+    detail = f"the call costs {price} wei"
+    required = x402.required(str(request.url), accepted, detail)
+    fix = f"Send {x402.SIGNATURE} as {x402.REQUIRED} says."
+    return problems.problem(402, "PaymentRequired", detail, fix, {x402.REQUIRED: required})
+
+
+def _refusal(error: EigenTensorError, **members: Any) -> Response:
+    """A problem, with other members beside its own; it says when to try again."""
+    content = problems.of_error(error) | members
+    headers = {"Retry-After": "1"} if content["status"] in (429, 503) else None
+    return JSONResponse(content, content["status"], headers, media_type=problems.MEDIA_TYPE)
+
+
+def _query(request: Request) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(request.scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=2048)
+    except ValueError as error:
+        raise CallRefused(f"the query is malformed: {error}", fix="Name program=ROOT and what it binds.") from None
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    try:
+        values = await request.json()
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise CallRefused("the body is no JSON object", fix="Send pool, client, payer, most and value_at_risk.")
+    return values
+
+
+def _share_request(batch: str, share: int) -> ShareRequest:
+    try:
+        return ShareRequest(_hash(batch), share)
+    except ValueError:
+        raise TaskNotFound(f"there is no share {share}") from None
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return unhex(text)
+    except ValueError:
+        return b""
+
+
+def _hash(text: str) -> bytes:
+    if len(value := _bytes(text)) != _HASH:
+        raise TaskNotFound(f"{text[:80]!r} names nothing: it is no hash", fix="A hash has 64 hex digits.")
+    return value
