@@ -16,8 +16,10 @@ from eigentensor.chain import Chain, Network, Reader, anvil_account, to_wei
 from eigentensor.channel import BatchState, Breach, pool_of
 from eigentensor.economics import WAD, shares
 from eigentensor.errors import CallRefused, ChannelBusy, ChannelClosed, ChannelSpent, NotYet, TermsRefused, WrongReceipt
+from eigentensor.program import encode
+from eigentensor.program.binding import Results
 from eigentensor.receipt.calls import SignedCall, compare, prove
-from eigentensor_client.channels.channel import Channel
+from eigentensor_client.channels.channel import Channel, Policy
 from eigentensor_client.channels.ledger import Stage
 from eigentensor_client.channels.opening import Wish
 from eigentensor_client.client import Client
@@ -225,6 +227,30 @@ def test_a_call_that_is_left_out_convicts(place: Place, client: Chain) -> None:
         channel.look()
         reward = economics.reward(client.deployment.parameters, PRICE)
         assert client.channels.balance_of(client.address).balance == reward + 2 * PRICE
+
+
+def test_a_call_that_is_executed_again_and_is_wrong_is_challenged(
+    anvil: Anvil, place: Place, client: Chain, paying: Client
+) -> None:
+    """The operator, which plays no game, loses it by its clock."""
+    paying.gateway.store.put(encode(doubling().program))
+    place.toy.lie = lambda results: Results({n: v + 1 for n, v in results.outputs.items()}, results.states)
+    with place.open(policy=Policy(recheck=1, looks=0)) as channel:
+        assert (double(channel, 1) == 3).all()
+        place.toy.lie = lambda results: results
+        assert (double(channel, 1) == 2).all()
+        place.commit()
+        assert [one.what for one in channel.look()] == ["call 0 is wrong, as this machine computes it: challenged"]
+        assert client.channels.batch_at(place.batch).games == 1
+        assert channel.look() == []
+        anvil.mine_past(
+            client.node.block_number() + 2 * economics.clock(client.deployment.parameters, place.offer.exec)
+        )
+        channel.look()
+        judgment = client.channels.judgment_at(place.batch)
+        assert (judgment.breach, judgment.winner) == (Breach.VERDICT, client.address)
+        whats = [one.what for _ in range(3) for one in channel.look()]
+        assert "what the line gets back was fetched" in whats and "the operator's stake was slashed" in whats
 
 
 def test_a_batch_without_the_channel_convicts(place: Place, client: Chain) -> None:

@@ -38,7 +38,8 @@ from eigentensor_client.channels.caller import Caller, Request, Response
 from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
 from eigentensor_client.channels.ledger import Account, Agreement, Ledger, Stage
 from eigentensor_client.channels.opening import Facts, Wish
-from eigentensor_client.channels.watch import Repeat, Seen, Watch, Watching
+from eigentensor_client.channels.repeating import Repeater
+from eigentensor_client.channels.watch import Seen, Watch, Watching
 from eigentensor_client.orders import Work
 from eigentensor_client.payer import Payer
 from eigentensor_client.transfer import Report, bound, silent
@@ -49,10 +50,12 @@ _MILLION = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What a client does with a channel beside calling: `recheck`, the share of calls that it executes again, from 0 to
-    1; `looks`, the seconds between two looks at what was committed, 0: none from here."""
+    1; `looks`, the seconds between two looks at what was committed, 0: none from here; `unsafe` executes without the
+    sandbox."""
 
     recheck: float = 0.0
     looks: float = 10.0
+    unsafe: bool = False
 
     def __post_init__(self) -> None:
         """Raises BindingError."""
@@ -96,16 +99,16 @@ class Channel:
     """
 
     def __init__(
-        self, client: Payer, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, policy: Policy,
-        repeat: Repeat | None = None,
-    ) -> None:  # fmt: skip
+        self, client: Payer, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, policy: Policy
+    ) -> None:
         """Takes the channel. Raises ChannelBusy if another process has it."""
         self.client, self.ledger = client, ledger
         self._endpoint = endpoint
         self._lock = ledger.lock(account.agreement.channel)
         deployment = client.network.deployment
         self.caller = Caller(ledger, account, key, endpoint, deployment.token, round(policy.recheck * _MILLION))
-        self._watch, self._policy = Watch(client.chain, ledger, repeat if policy.recheck else None), policy
+        repeater = Repeater(client.chain, client.gateway, ledger, unsafe=policy.unsafe) if policy.recheck else None
+        self._watch, self._policy = Watch(client.chain, ledger, repeater), policy
         self._quote: Quote | None = None
         self._new_until = 0.0
         self._watching: Watching | None = None
@@ -115,7 +118,7 @@ class Channel:
     @classmethod
     def open(
         cls, client: Payer, url: str, wish: Wish, *, policy: Policy | None = None, ledger: Ledger | None = None,
-        by_wallet: bool = False, seconds: float = PATIENCE, report: Report = silent, repeat: Repeat | None = None,
+        by_wallet: bool = False, seconds: float = PATIENCE, report: Report = silent,
         transport: httpx.BaseTransport | None = None,
     ) -> Self:  # fmt: skip
         """Opens one at the operator whose endpoint is at `url`, and takes it. `by_wallet`: the client's own key signs
@@ -142,7 +145,7 @@ class Channel:
             first = _wait_until_served(client, endpoint, quote, seconds, report)
             account = Account(agreement, wish.deposit, Stage.AGREED, begun=first, first=first)
             ledger.add(account)
-            channel = cls(client, ledger, account, key, endpoint, policy or Policy(), repeat)
+            channel = cls(client, ledger, account, key, endpoint, policy or Policy())
             undo.pop_all()
         try:
             report("opening the channel")
@@ -156,7 +159,7 @@ class Channel:
     @classmethod
     def take_up(
         cls, client: Payer, name: str, *, policy: Policy | None = None, ledger: Ledger | None = None,
-        repeat: Repeat | None = None, transport: httpx.BaseTransport | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> Self:  # fmt: skip
         """The channel of that name, or of the beginning of it, from another process. Raises TaskNotFound, ChannelBusy,
         ConfigError without its key."""
@@ -165,7 +168,7 @@ class Channel:
         payer = account.agreement.deal.payer
         key = _wallets(client) if payer.lower() == client.address.lower() else ledger.key(payer)
         endpoint = Endpoint(account.agreement.url, transport)
-        channel = cls(client, ledger, account, key, endpoint, policy or Policy(), repeat)
+        channel = cls(client, ledger, account, key, endpoint, policy or Policy())
         try:
             if account.stage is Stage.AGREED:
                 channel._send_opening(PATIENCE, silent)

@@ -10,15 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from eigentensor import economics
 from eigentensor.chain import Chain
-from eigentensor.channel import BatchState, ChannelState, batch_of, events, open_line
+from eigentensor.channel import BatchState, CallPlace, ChannelState, batch_of, events, open_call, open_line
 from eigentensor.channel.lines import LineProof
 from eigentensor.economics import shares
 from eigentensor.errors import ChainError, EigenTensorError, Reverted
 from eigentensor.receipt.calls import Confirmation
-from eigentensor.task import Event
+from eigentensor.task import Event, Order
 from eigentensor_client.channels.comparing import Contradicted, Finding, Omitted, Unexplained, compare
-from eigentensor_client.channels.ledger import Account, Call, Check, Committed, Ledger, Stage
+from eigentensor_client.channels.ledger import Account, Call, Check, Committed, Ledger, Stage, leaves
 
 LATE = 4  #: blocks after which what anybody may send is late, and sent from here
 _STAGES = {ChannelState.OPEN: Stage.OPEN, ChannelState.LEFT: Stage.LEFT}
@@ -26,10 +27,13 @@ _OVER = (ChannelState.CONCLUDED, ChannelState.ENDED)
 
 
 class Repeat(Protocol):
-    """Executes calls again."""
+    """Executes calls again, and plays games about those that are wrong."""
 
-    def __call__(self, account: Account, call: Call) -> bool | None:
+    def repeat(self, account: Account, call: Call) -> bool | None:
         """Whether a call gives what its receipt says; None: this machine cannot know."""
+
+    def turn(self, account: Account, game: int) -> None:
+        """Makes the next move of a game, if it is this account's turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,9 @@ class _Batch:
         if committed is not None:
             committed = replace(committed, state=state.name.lower(), checks=self._checks(happened, committed))
             self._ledger.commit(self._account, committed)
-            self._execute_again(repeat, committed)
+            if repeat is not None:
+                self._execute_again(repeat, happened, committed)
+                self._play(repeat, happened)
         self._move_on()
         return self._settle(happened, committed), self._seen
 
@@ -197,17 +203,50 @@ class _Batch:
             checks += [Check(number, confirmed) for number in drawn if line.index_of(number) is not None]
         return tuple(checks)
 
-    def _execute_again(self, repeat: Repeat | None, committed: Committed) -> None:
-        line = committed.line
-        for call in self._ledger.chosen(self._channel, line.first, line.first + line.count) if repeat else ():
+    def _execute_again(self, repeat: Repeat, happened: Sequence[Event], committed: Committed) -> None:
+        """Calls that were chosen when they were made. One that is wrong keeps its inputs: a game is about it."""
+        line, is_open = committed.line, self._batch.state is BatchState.COMMITTED
+        challenged = {e.order.nonce for e in happened if isinstance(e, events.Challenged) and self._is_own(e)}
+        for call in self._ledger.chosen(self._channel, line.first, line.first + line.count):
+            order = call.order_in(self._deal, self._channel)
+            if order.nonce in challenged:
+                continue
             try:
-                result = repeat(self._account, call) if repeat else None
+                result = repeat.repeat(self._account, call)
             except EigenTensorError as error:
                 self._say(f"call {call.index} cannot be executed again: {error.what}")
                 continue
-            self._ledger.executed_again(self._channel, call.index)
-            if result is False:
-                self._say(f"call {call.index} is wrong, as this machine computes it: challenge it")
+            if result is False and is_open:
+                self._challenge(call, order, committed)
+            else:
+                self._ledger.executed_again(self._channel, call.index)
+
+    def _challenge(self, call: Call, order: Order, committed: Committed) -> None:
+        line, p = committed.line, self._chain.deployment.parameters
+        known = leaves(self._ledger.responded(self._channel))
+        place = CallPlace(committed.proof, open_call(line, known, call.receipt), order)
+        what = f"call {call.index} is wrong, as this machine computes it"
+        try:
+            self._chain.channels.challenge(
+                self._chain.address, self._offer, self._number, place, once=f"challenge {call.order.hex()}",
+                bond=economics.bond(p, self._offer.max_price),
+            )  # fmt: skip
+            self._say(f"{what}: challenged")
+        except ChainError as error:  # without the bond, or too late
+            self._say(f"{what}, and cannot be challenged: {error.what}")
+
+    def _play(self, repeat: Repeat, happened: Sequence[Event]) -> None:
+        ended = {event.game_id for event in happened if isinstance(event, events.GameEnded)}
+        for event in happened:
+            if isinstance(event, events.Challenged) and self._is_own(event) and event.game_id not in ended:
+                try:
+                    repeat.turn(self._account, event.game_id)
+                except EigenTensorError as error:  # the next look tries again: its clock is longer
+                    self._say(f"game {event.game_id}: {error.what}")
+
+    def _is_own(self, event: events.Challenged) -> bool:
+        is_mine = event.challenger.lower() == self._chain.address.lower()
+        return is_mine and event.order.operators == self._channel
 
     # ---- What follows ----
 

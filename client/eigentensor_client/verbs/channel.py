@@ -147,10 +147,12 @@ def watch(
     """Hold what operators commit to what they signed, convict who lied, and fetch what comes back, until Ctrl-C."""
     from eigentensor.errors import ChainError
     from eigentensor_client.channels.ledger import Stage
+    from eigentensor_client.channels.repeating import Repeater
     from eigentensor_client.channels.watch import Watch
 
     with _ledger(network, json=json) as (screen, client, ledger):
-        watching, domain = Watch(client.chain, ledger), client.network.deployment.channels_domain
+        repeater = Repeater(client.chain, client.gateway, ledger)
+        watching, domain = Watch(client.chain, ledger, repeater), client.network.deployment.channels_domain
         while True:
             for account in ledger.accounts(domain):
                 if account.stage is not Stage.ENDED:
