@@ -1,5 +1,6 @@
 """A client's channel on a real chain, at a toy operator over loopback: its money, its watch, and liars."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from eigentensor.errors import CallRefused, ChannelBusy, ChannelClosed, ChannelS
 from eigentensor.program import encode
 from eigentensor.program.binding import Results
 from eigentensor.receipt.calls import SignedCall, compare, prove
+from eigentensor_client.channels.async_channel import AsyncChannel
 from eigentensor_client.channels.channel import Channel, Policy
 from eigentensor_client.channels.ledger import Stage
 from eigentensor_client.channels.opening import Wish
@@ -114,6 +116,24 @@ def test_a_channel_is_taken_up_by_another_process(place: Place) -> None:
         place.client, channel.name[:12], ledger=place.ledger, policy=QUIET, transport=transport
     ) as again:
         assert (double(again, 3) == 6).all() and again.payer.count == 2
+
+
+def test_a_channel_is_called_from_asyncio(place: Place) -> None:
+    asyncio.run(called_together(place))
+
+
+async def called_together(place: Place) -> None:
+    wish, transport = Wish(DEPOSIT, programs=(program_root(),)), place.toy.transport()
+    options: dict[str, Any] = {"policy": QUIET, "ledger": place.ledger, "transport": transport}
+    async with await AsyncChannel.open(place.client, "http://toy", wish, **options) as channel:
+        x = [{"x": np.full(4, value, np.float32)} for value in range(20)]
+        results = await asyncio.gather(*(channel.call(doubling().program, program_root(), one) for one in x))
+        assert [next(iter(one.outputs.values()))[0] for one in results] == [2.0 * value for value in range(20)]
+        assert sorted(one.index for one in results) == list(range(20))
+        name = channel.channel.name
+    async with await AsyncChannel.take_up(place.client, name, **options) as again:
+        await again.leave()
+        assert again.account.stage is Stage.LEFT and (await again.receipt(7)).receipt.index == 7
 
 
 @pytest.mark.parametrize(
