@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse
 
 from eigentensor.chain.transcript import transcript
 from eigentensor.schemas.games import Challenge, Challenges, ListedChallenge
+from eigentensor.task import Opened
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.parts import Cursor, Limit, Parts, task_name
@@ -53,10 +54,13 @@ def router(parts: Parts) -> APIRouter:
     def read_challenge(number: Number) -> JSONResponse:
         """A whole game: who against whom, on what, every move with what it published, clocks, outcome, payouts."""
         life = parts.queries.task_of_game(number)
+        missing = ChallengeNotFound(f"no game {number} in this market", fix="It may not be in a block yet.")
         if life is None:
-            raise ChallengeNotFound(f"no game {number} in this market", fix="It may not be in a block yet.")
+            raise missing
         state, block = life.state_of(life.games[number]), parts.daemon.block
         happened = parts.store.moves(life.uuid.hex())
+        if not any(isinstance(event, Opened) and event.game_id == number for event, _ in happened):
+            raise missing  # a reorganisation took it just now
         return JSONResponse(transcript(number, happened, state=state, block=block, parameters=parameters))
 
     return routes

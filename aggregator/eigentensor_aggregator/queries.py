@@ -77,10 +77,11 @@ class Queries:
             return list(session.exec(query.limit(limit)).all())
 
     def task_of_game(self, game: int) -> Life | None:
-        """The task that a game is about; None if no block that was read has it."""
+        """The task that a game is about, and that has it; None if no block that was read has it."""
         with self._store.session() as session:
             row = session.get(GameRow, game)
-            return self._store.lives(session, [row.task])[0] if row else None
+            lives = self._store.lives(session, [row.task]) if row else ()
+        return next((life for life in lives if game in life.games), None)  # a reorganisation may come in between
 
     def operators(self) -> list[OperatorView]:
         """Every operator that ever joined, by address; in memory until something happens."""

@@ -44,6 +44,7 @@ class Known:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._tasks: OrderedDict[str, Life] = OrderedDict()
+        self._changing: frozenset[str] = frozenset()
         self._lock = Lock()
         self.version = 0
 
@@ -60,14 +61,23 @@ class Known:
         with self._lock:
             if version != self.version:
                 return
-            self._tasks.update(lives)
+            self._tasks.update((task, life) for task, life in lives.items() if task not in self._changing)
             while len(self._tasks) > self._most:
                 self._tasks.popitem(last=False)
+
+    def hold(self, changing: Collection[str]) -> None:
+        """Called before a change of these tasks is committed: until `forget` they are read, and not kept. What else is
+        in the database by then would not agree with what was known of them."""
+        with self._lock:
+            self._changing = frozenset(changing)
+            for subject in changing:
+                self._tasks.pop(subject, None)
 
     def forget(self, changed: Collection[str]) -> None:
         """Called when a change of these tasks, or of operators, is committed."""
         with self._lock:
             self.version += bool(changed)
+            self._changing = frozenset()
             for subject in changed:
                 self._tasks.pop(subject, None)
 
@@ -119,6 +129,7 @@ class Store:
         try:
             with self.session() as session:
                 changed = self._apply(session, changes, sent or {})
+                self._known.hold(changed)
         finally:  # it may be committed, whatever was heard of it
             self._known.forget(changed)
 

@@ -94,6 +94,9 @@ def run(
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Answer for the seats that are drawn, the default.")
     ] = None,
+    calls: Annotated[
+        str | None, typer.Option("--calls", help="HOST:PORT where paid calls are served; without it none are.")
+    ] = None,
     block_seconds: Annotated[float | None, typer.Option("--block-seconds", help="Time between blocks.")] = None,
     port: Annotated[int | None, typer.Option("--port", help="Of the node API and metrics; 0 takes a free one.")] = None,
     log_format: Annotated[str | None, typer.Option("--log-format", help="console or json.")] = None,

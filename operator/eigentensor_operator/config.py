@@ -1,6 +1,7 @@
 """Settings of an operator: flags first, then EIGENTENSOR_OPERATOR_* variables, then its file, then these defaults."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import platformdirs
 from eth_utils.address import is_address, to_checksum_address
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from eigentensor import economics, merkle
 from eigentensor.chain import Network, Tokens, load_account, to_wei
@@ -28,7 +29,21 @@ def _address(text: str) -> str:
     return to_checksum_address(text) if text else text
 
 
+def _root(text: str) -> str:
+    if text and not re.fullmatch("(0x)?[0-9a-f]{64}", text):
+        raise ValueError(f"{text!r} is not a root: 64 hex digits")
+    return text.removeprefix("0x")
+
+
+def _listen(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if text and not (host and colon and port.isdigit() and int(port) < 1 << 16):
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return text
+
+
 Address = Annotated[str, AfterValidator(_address)]
+Root = Annotated[str, AfterValidator(_root)]
 _PREFIX = "EIGENTENSOR_OPERATOR_"
 _FILE = "operator.toml"
 
@@ -56,6 +71,18 @@ def write_file(folder: Path, texts: Mapping[str, str]) -> None:
     temporary = folder / f"{_FILE}.{os.getpid()}.tmp"
     temporary.write_text("".join(f"{line}\n" for line in lines))
     temporary.replace(folder / _FILE)
+
+
+class CallProgram(BaseModel):
+    """A program that is executed for calls, a table `[[call_programs]]` of operator.toml. `price` is in tokens, for
+    each of up to `repeat` repeats; empty: CALL_PRICE."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    program: Annotated[str, Field(min_length=64), AfterValidator(_root)]
+    weights: Root = ""
+    price: Tokens | Literal[""] = ""
+    repeat: int = Field(1, gt=0, lt=1 << 32)
 
 
 class Settings(BaseSettings):
@@ -89,6 +116,22 @@ class Settings(BaseSettings):
     patience: int = Field(2, ge=0)
     verify: bool = True
 
+    calls: Annotated[str, AfterValidator(_listen)] = ""
+    calls_url: str = Field("", max_length=256)
+    call_programs: tuple[CallProgram, ...] = ()
+    call_price: Tokens = "0.0001"
+    call_most: Tokens = "1"
+    call_risk_each: Tokens = "0"
+    call_risk_all: Tokens = "0"
+    call_check_rate: Tokens = "0.05"
+    call_verifiers: int = Field(1, gt=0)
+    call_exec: int | None = Field(None, gt=0)
+    call_epoch: int = Field(1000, gt=0, lt=1 << 32)
+    call_seconds: float = Field(10, gt=0, allow_inf_nan=False)
+    call_body: int = Field(16 << 20, gt=0)
+    calls_waiting: int = Field(256, gt=0)
+    calls_each: int = Field(32, gt=0)
+
     block_seconds: float = Field(12, gt=0, allow_inf_nan=False)
     poll_seconds: float = Field(0.5, gt=0)
     max_fee_gwei: float = Field(1000, gt=0)
@@ -104,6 +147,8 @@ class Settings(BaseSettings):
             folder = cls(**named).data_dir  # type: ignore[arg-type]
             kept = {n: value for n, value in read_file(folder).items() if f"{_PREFIX}{n.upper()}" not in os.environ}
             return cls(**kept | named)  # type: ignore[arg-type]
+        except SettingsError as error:
+            raise ConfigError(f"a setting is no JSON: {error}", fix="Write lists into operator.toml.") from None
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"])) or "settings"
@@ -115,6 +160,22 @@ class Settings(BaseSettings):
     def journal(self) -> Path:
         """The file of the journal."""
         return self.data_dir / "operator.sqlite"
+
+    @property
+    def batches(self) -> Path:
+        """The file of the journal of batches of paid calls."""
+        return self.data_dir / "batches.sqlite"
+
+    @property
+    def call_ledger(self) -> Path:
+        """The file of what must not be forgotten of paid calls."""
+        return self.data_dir / "calls.sqlite"
+
+    @property
+    def calls_address(self) -> tuple[str, int]:
+        """Where paid calls are served; only where `calls` is set."""
+        host, _, port = self.calls.rpartition(":")
+        return host, int(port)
 
     @property
     def drain_file(self) -> Path:

@@ -1,13 +1,11 @@
 """The loop and its threads: read the chain, ask the machine, write down what must survive, do what it says."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from pathlib import Path
-from queue import Empty, PriorityQueue, SimpleQueue
+from queue import Empty, SimpleQueue
 
 import structlog
 
@@ -17,12 +15,14 @@ from eigentensor.dispute import deadline_of
 from eigentensor.errors import ChainError, StoreError
 from eigentensor.task.due import position_of
 from eigentensor_operator import events, machine, taking
+from eigentensor_operator.batches.running import Running
 from eigentensor_operator.case import SENT, URGENT, Step
 from eigentensor_operator.events import Checked, Do, Drain, Event, Outcome, RolledBack, Undone
+from eigentensor_operator.lanes import Lane
 from eigentensor_operator.metrics import AVS, INCIDENTS, Metrics
 from eigentensor_operator.monitor import Monitor
 from eigentensor_operator.node import Pulse
-from eigentensor_operator.policy import Code, Policy, Reason
+from eigentensor_operator.policy import Claims, Code, Policy, Reason
 from eigentensor_operator.preparing import PLACES
 from eigentensor_operator.reading import deadlines_of, standing_at
 from eigentensor_operator.state import Operator
@@ -33,30 +33,6 @@ KNOWN_HEADS = 256  # how deep a reorganisation is noticed as such
 PING = 15.0  # seconds between questions to the gateway, which is given what is asked then
 REREAD = 16  # blocks that a restart may read once more, so that not every block writes to the disk
 SILENCE = 45.0  # seconds without an answer after which something counts as down
-
-
-class Lane:
-    """Runs jobs on `width` threads, the most urgent first. A thread that waits for a node or a gateway never keeps the
-    process alive: what it was doing is in the journals."""
-
-    def __init__(self, name: str, width: int) -> None:
-        self._jobs: PriorityQueue[tuple[bool, int, int, Callable[[], None]]] = PriorityQueue()
-        self._numbers = count()
-        for number in range(width):
-            threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True).start()
-
-    def put(self, job: Callable[[], None], by: int = 0, *, behind: bool = False) -> None:
-        """The job that is to be done `by` the lowest block goes first, then the oldest; whatever is to stay `behind`
-        goes last. One that raises ends alone."""
-        self._jobs.put((behind, by, next(self._numbers), job))
-
-    def _run(self) -> None:
-        while True:
-            *_, job = self._jobs.get()
-            try:
-                job()
-            except Exception:  # a lane has as many threads as it began with, whatever a job met
-                structlog.get_logger().exception("unexpected", lane=threading.current_thread().name)
 
 
 class Daemon:
@@ -72,8 +48,10 @@ class Daemon:
         drain_file: Path,
         poll: float,
         ready: Callable[[], None],
+        batches: Running | None = None,
     ) -> None:
-        """`ready` is called once, when the device has passed its self-test."""
+        """`ready` is called once, when the device has passed its self-test. With `batches` of paid calls these are read
+        and seen to as well."""
         self._chain = chain
         self._store = store
         self._steps = steps
@@ -83,7 +61,7 @@ class Daemon:
         self._ready = ready
         self._unfit: Exception | None = None
         self._log = structlog.get_logger()
-        self._inbox: SimpleQueue[Callable[[], Event] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Callable[[], Event | None] | None] = SimpleQueue()
         self._stopping = False
         self.operator = Operator(policy, store.cases(policy.parameters), testing=True)
         checkpoint = store.checkpoint
@@ -104,6 +82,9 @@ class Daemon:
             | {Step.EXECUTE: Lane("device", 1), Step.PREPARE: Lane("prepare", sum(PLACES.values()))}
         )
         self.chain_pulse, self.gateway_pulse = Pulse(SILENCE), Pulse(SILENCE)
+        self._batches = batches
+        if batches is not None:
+            batches.start(self._inbox.put, self._lanes[Step.EXECUTE], self._heads[-1] if self._heads else None)
 
     def stop(self) -> None:
         """Safe to call from a signal handler or another thread."""
@@ -130,8 +111,9 @@ class Daemon:
                 outcome = self._inbox.get(timeout=max(0.0, next_read - time.monotonic()))
             except Empty:
                 continue
-            if outcome is not None:
-                self._feed(outcome())
+            event = None if outcome is None else outcome()
+            if event is not None:
+                self._feed(event)
 
     # ---- in ----
 
@@ -143,17 +125,22 @@ class Daemon:
         try:
             complete = False
             while not complete:
-                changes = self._chain.history.changes(tuple(self._heads))
+                changes = self._chain.history.changes(tuple(self._heads), calls=self._batches is not None)
                 if changes.rolled_back_to is not None:
                     self._roll_back(changes.rolled_back_to)
                 for event in changes.events:
                     self._observe(event)
+                    if self._batches is not None:
+                        self._batches.observe(event)
                 self._heads.extend(changes.heads)
                 complete = changes.complete
             if self._heads and self._heads[-1] != self._decided_at:
                 block, quiet = self._heads[-1].number, self._is_quiet
                 standing = standing_at(self._chain, self.operator, block, quiet=quiet)
-                self._feed(events.Head(standing, deadlines_of(self._chain, self.operator)))
+                beside = self._batches.claims() if self._batches is not None else Claims()
+                self._feed(events.Head(standing, deadlines_of(self._chain, self.operator), beside))
+                if self._batches is not None:
+                    self._batches.stands(self.operator)
                 self._decided_at, self._is_quiet = self._heads[-1], True
                 self._checkpoint()
                 self.monitor.stands(self.operator)
@@ -172,6 +159,8 @@ class Daemon:
         while self._heads and self._heads[-1].number > block:
             self._heads.pop()
         self._feed(RolledBack(block))
+        if self._batches is not None:
+            self._batches.rolled_back(block)
 
     def _observe(self, event: t.Event) -> None:
         self._is_quiet = False
@@ -259,7 +248,9 @@ class Daemon:
 
     def _has_finished(self) -> bool:
         """Whether the chain was read, and nothing more can come of what is at stake."""
-        return self._decided_at is not None and all(map(self.operator.is_finished, self.operator.cases.values()))
+        batches = self._batches is None or not self._batches.is_at_stake
+        tasks = all(map(self.operator.is_finished, self.operator.cases.values()))
+        return self._decided_at is not None and tasks and batches
 
     def _ping(self) -> None:
         """In a lane's thread, now and then."""

@@ -69,10 +69,11 @@ def _proofs(program: Program, results: Results, leaves: Sequence[Leaf]) -> list[
     """For each leaf what shows it, or that the results have none such."""
     outputs = _flats(program, program.outputs, results.outputs)
     states = _flats(program, program.new_states, results.states)
-    return [_prove(leaf, *((states, outputs) if leaf.state else (outputs, states))) for leaf in leaves]
+    return [prove(leaf, *((states, outputs) if leaf.state else (outputs, states))) for leaf in leaves]
 
 
-def _prove(leaf: Leaf, named: Flats, others: Flats) -> LeafProof:
+def prove(leaf: Leaf, named: Flats, others: Flats) -> LeafProof:
+    """What shows a leaf of the tensors `named`, or that there is none such, beside the `others` of the same root."""
     other = merkle.bindings_root({name: flat.root for name, flat in others.items()})
     names = sorted(named)
     bindings = [merkle.binding_hash(name, named[name].root) for name in names]

@@ -2,6 +2,7 @@
 
 import fcntl
 from dataclasses import dataclass
+from pathlib import Path
 
 from eigentensor import timed
 from eigentensor.cache import default_folder
@@ -9,6 +10,7 @@ from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.reexecution import confined
 from eigentensor.reexecution.inputs import BoundProgram, Tensors
+from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.runtime import selftest
 from eigentensor.runtime.sandbox.execution import compile_sandboxed, run_sandboxed
 from eigentensor.tracing import Retrace
@@ -38,6 +40,12 @@ class Device:
         return confined.execute(
             bound, confined.limits(self.memory, seconds), seed, device=self.name, unsafe=self.unsafe
         )
+
+    def warm(self, program: Program, weights: Path | None, seconds: float) -> WarmExecution:
+        """The program with its weights, ready for call after call, each of which takes `seconds` at most. Raises what
+        `WarmExecution` raises."""
+        within = confined.limits(self.memory, seconds)
+        return WarmExecution(program, weights, within, device=self.name, unsafe=self.unsafe)
 
     def computing(self, program: Program, seconds: float) -> float:
         """Seconds that the calls of an iteration are expected to take, by a sample of the kernels. Raises

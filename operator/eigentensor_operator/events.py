@@ -7,7 +7,7 @@ from typing import NamedTuple
 from eigentensor import task
 from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Seal, Step
-from eigentensor_operator.policy import Reason, Standing
+from eigentensor_operator.policy import Claims, Reason, Standing
 
 
 class Do(NamedTuple):
@@ -32,6 +32,8 @@ class Head:
 
     standing: Standing
     deadlines: Mapping[bytes, int] = field(default_factory=dict)
+    beside: Claims = field(default_factory=Claims)
+    """What batches of paid calls are about to lock of the same stake."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,9 @@ def step(operator: Operator, event: Event) -> tuple[Operator, tuple[Do, ...]]:
 
 def _absorb(operator: Operator, event: Event) -> Operator:
     match event:
-        case Head(standing, deadlines):
+        case Head(standing, deadlines, beside):
             asked = {u: replace(operator.cases[u], due=by) for u, by in deadlines.items() if u in operator.cases}
-            return replace(operator, standing=standing, cases={**operator.cases, **asked})
+            return replace(operator, standing=standing, beside=beside, cases={**operator.cases, **asked})
         case Checked(fault):
             return replace(operator, testing=False, faulty=fault or operator.faulty)
         case Drain():

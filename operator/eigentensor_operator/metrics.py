@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from eigentensor.channel.state import BatchState
 from eigentensor.task import (
     Answered,
     BondReturned,
@@ -29,6 +30,8 @@ from eigentensor_operator.policy import Code
 AVS = "eigentensor"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CODES = tuple(Code)
+#: How batches of paid calls stand, and an operator's part in their calls.
+BATCHES, CALLS = tuple(state.name.lower() for state in BatchState), ("committed", "checked")
 #: What is logged and counted of tasks in which the operator has a part, beside their steps from state to state.
 INCIDENTS = (
     Answered, Exposed, Revealed, Challenged, GameEnded, Demanded, Shown, Settled, BondReturned, Slashed, Opened, Moved,
@@ -69,6 +72,10 @@ class Metrics:
         self.unanswered = self._counter(
             "et_checks_unanswered", "Own draws without an answer, by reason.", reason=_CODES
         )
+        self.batches = self._counter(
+            "et_batches", "Own batches of paid calls by the state they reached.", state=BATCHES
+        )
+        self.calls = self._counter("et_calls", "Paid calls: committed as executor, checked as verifier.", part=CALLS)
         self.incidents = self._counter(
             "et_incidents", "What happened to own tasks and answers.", event=tuple(map(name_of, INCIDENTS))
         )

@@ -101,13 +101,14 @@ class Policy:
     patience: int = 2  # blocks in which others may record a seed or close a task first
     verify: bool = True  # whether it answers for the seats that are drawn
     keep: int = 64  # blocks after which no reorg is expected
+    calls: str = ""  # the URL at which paid calls are served; empty: none are
     alone: bytes = NONE  # root of the list that admits this operator and nobody else
 
     @property
     def ask(self) -> Ask:
         """What it publishes of how it makes its prices."""
         speed = Speed(self.operations_per_second, self.bytes_per_second, self.startup_seconds)
-        return Ask(self.pricing, speed, self.block_seconds, self.reserve)
+        return Ask(self.pricing, speed, self.block_seconds, self.reserve, self.calls)
 
     def seconds(self, needs: Needs) -> float:
         """In which an execution is expected to end."""

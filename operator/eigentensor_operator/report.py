@@ -11,6 +11,7 @@ from eigentensor.chain import Network, Reader, from_wei
 from eigentensor.errors import ConfigError
 from eigentensor.wire import Address, Name, Object, Wei, word
 from eigentensor_operator.alarms import FIXES, Alarm, alarms_of
+from eigentensor_operator.batches.store import BatchLine, BatchStore
 from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
 from eigentensor_operator.earnings import Earned
@@ -61,6 +62,32 @@ class OperatorTask(Object):
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorBatch(Object):
+    """A batch of paid calls in which the operator has a part."""
+
+    pool: Name
+    """The offer whose calls it has."""
+    number: int
+    """Which batch of the pool."""
+    role: Annotated[Role, word("executor", "verifier")]
+    """Its part."""
+    state: str
+    """How the batch stood when it was last seen."""
+    calls: int
+    """How many calls were committed."""
+    amount: Wei
+    """Wei that they cost."""
+    at_stake: bool
+    """Whether something of the operator's may still come of it."""
+
+    @classmethod
+    def of(cls, line: BatchLine) -> Self:
+        """The line of a journal, as owners see it."""
+        role = Role.EXECUTOR if line.mine else Role.VERIFIER
+        return cls(line.pool.hex(), line.number, role, line.state, line.calls, line.amount, line.at_stake)
+
+
+@dataclass(frozen=True, slots=True)
 class Report(Object, schema="eigentensor.operator/1"):
     """`eigentensor.operator/1`: what an operator has in a market, and its tasks."""
 
@@ -104,6 +131,12 @@ class Report(Object, schema="eigentensor.operator/1"):
     """What its owner should look at."""
     tasks: tuple[OperatorTask, ...]
     """Those that are not forgotten, oldest first."""
+    call_balance: Wei
+    """Wei of its tokens that are free in the market for paid calls."""
+    call_collateral: Wei
+    """Wei of its tokens that this market holds for batches, answers and challenges."""
+    batches: tuple[OperatorBatch, ...]
+    """Batches of paid calls, pool by pool in the order of their numbers."""
 
     def lines(self) -> Iterator[str]:
         """The same to people."""
@@ -122,6 +155,13 @@ class Report(Object, schema="eigentensor.operator/1"):
             why = f"  {task.dropped.code}: {task.dropped.offered}" if task.dropped else ""
             games = f"  plays game {', '.join(map(str, task.games))}" if task.games else ""
             yield f"{task.role:<16}{task.task}  {task.state}{games}{why}"
+        if self.batches:
+            held = f"{from_wei(self.call_balance)} {self.symbol}, {from_wei(self.call_collateral)} held"
+            yield f"{'for calls':<16}{held}"
+        for batch in self.batches:
+            calls = f"{batch.calls} calls, {from_wei(batch.amount)} {self.symbol}"
+            stake = "" if batch.at_stake else ", over"
+            yield f"{batch.role:<16}pool {batch.pool[:8]} batch {batch.number}  {batch.state}  {calls}{stake}"
 
     def _earned(self, earned: Earned) -> str:
         net = f"{'-' if earned.net < 0 else ''}{from_wei(abs(earned.net))} {self.symbol}"
@@ -148,6 +188,7 @@ def report_of(settings: Settings, network: Network) -> Report:
     standing = standing_of(chain, policy, head, signer)
     today, week = _earned(settings, head, cache(chain.node.time_of))
     tasks = [line for line in _lines(settings) if line.role]
+    account = chain.channels.balance_of(operator)
     return Report(
         network=network.name,
         operator=operator,
@@ -169,12 +210,25 @@ def report_of(settings: Settings, network: Network) -> Report:
         week=week,
         alarms=raised(alarms_of(policy, standing)),
         tasks=tuple(map(OperatorTask.of, tasks)),
+        call_balance=account.balance,
+        call_collateral=account.collateral,
+        batches=tuple(map(OperatorBatch.of, batches_in(settings))),
     )
 
 
 def unfinished(settings: Settings) -> list[bytes]:
-    """Tasks in which this operator has, or is about to have, something at stake of which something may still come."""
-    return [line.task for line in _lines(settings) if not line.finished]
+    """Tasks, and batches of paid calls, in which this operator has, or is about to have, something at stake of which
+    something may still come."""
+    tasks = [line.task for line in _lines(settings) if not line.finished]
+    return tasks + [line.batch for line in batches_in(settings) if line.at_stake]
+
+
+def batches_in(settings: Settings) -> list[BatchLine]:
+    """The journal of batches, if there is one."""
+    if not settings.batches.exists():
+        return []
+    with closing(BatchStore(settings.batches)) as store:
+        return store.summary()
 
 
 def _earned(settings: Settings, head: int, time_of: Callable[[int], int]) -> tuple[Earned, Earned] | tuple[None, None]:

@@ -4,23 +4,33 @@ import logging
 import os
 import signal
 import sys
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from types import FrameType
 
 import structlog
 
 from eigentensor.chain import Chain, Network
 from eigentensor.chain.units import GWEI
+from eigentensor.channel import Key
 from eigentensor.errors import ConfigError
 from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
 from eigentensor_operator.alarms import HINDERING
+from eigentensor_operator.batches.drawing import OwnDraws
+from eigentensor_operator.batches.fetching import Sources
+from eigentensor_operator.batches.running import Running
+from eigentensor_operator.batches.steps import Steps as BatchSteps
+from eigentensor_operator.batches.store import BatchStore
+from eigentensor_operator.calls.server import call_server, call_service
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import NodeServer, Service, Status, node_app
+from eigentensor_operator.policy import Policy
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store
 
@@ -38,45 +48,71 @@ def serve(settings: Settings) -> None:
     if not settings.unsafe_no_sandbox:
         available()
     device = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
+    with ExitStack() as held:
+        chain = Chain(
+            network, account, settings.data_dir / "transactions.sqlite",
+            patience=max(10.0, 3 * settings.block_seconds), deadline=max(60.0, 10 * settings.block_seconds),
+            max_fee=int(settings.max_fee_gwei * GWEI),
+        )  # fmt: skip
+        held.callback(chain.journal.close)
+        store = held.enter_context(closing(Store(settings.journal)))
+        if not store.belongs_to(network.deployment.task_market, operator):
+            raise ConfigError(
+                f"{settings.data_dir} belongs to another operator or market",
+                fix="Choose another folder with --data-dir.",
+            )
+        blobs = LocalStore(settings.data_dir / "blobs")
+        gateway = held.enter_context(closing(GatewayClient(network.gateway_url, blobs, limit=settings.max_memory)))
+        metrics = Metrics(network.deployment.token_symbol)
+        key = Key(bytes(account.key)) if settings.calls else None
+        batches, url = batches_of(held, settings, key, chain, gateway, device, policy, metrics)
+        policy = replace(policy, calls=url)
+        steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
+        daemon = Daemon(
+            chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
+            lambda: log.info(
+                "ready", operator=operator, signer=account.address, network=network.name, node_port=node.port
+            ),
+            batches,
+        )  # fmt: skip
+        metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
+        node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
+        held.callback(node.stop)
 
-    chain = Chain(
-        network, account, settings.data_dir / "transactions.sqlite",
-        patience=max(10.0, 3 * settings.block_seconds), deadline=max(60.0, 10 * settings.block_seconds),
-        max_fee=int(settings.max_fee_gwei * GWEI),
-    )  # fmt: skip
-    store = Store(settings.journal)
-    if not store.belongs_to(network.deployment.task_market, operator):
-        raise ConfigError(
-            f"{settings.data_dir} belongs to another operator or market", fix="Choose another folder with --data-dir."
-        )
-    gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
-    metrics = Metrics(network.deployment.token_symbol)
-    steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
-    daemon = Daemon(
-        chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
-        lambda: log.info(
-            "ready", operator=operator, signer=account.address, network=network.name, node_port=node.port
-        ),
-    )  # fmt: skip
+        def end(number: int, _: FrameType | None) -> None:
+            log.info("ending", signal=signal.Signals(number).name)
+            daemon.stop()
 
-    metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
-    node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
+        log.info("started", operator=operator, node_port=node.port)
+        try:
+            daemon.run()
+        finally:
+            log.info("ended")
 
-    def end(number: int, _: FrameType | None) -> None:
-        log.info("ending", signal=signal.Signals(number).name)
-        daemon.stop()
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    log.info("started", operator=operator, node_port=node.port)
-    try:
-        daemon.run()
-    finally:
-        node.stop()
-        store.close()
-        chain.journal.close()
-        gateway.close()
-        log.info("ended")
+def batches_of(
+    held: ExitStack, settings: Settings, key: Key | None, chain: Chain, gateway: GatewayClient, device: Device,
+    policy: Policy, metrics: Metrics,
+) -> tuple[Running, str]:  # fmt: skip
+    """Batches of paid calls, which `held` ends, and the URL at which calls are served; empty where none are:
+    without the signer's `key`."""
+    operator, domain, calls = policy.operator, chain.deployment.channels_domain, None
+    if key is not None:
+        calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway))
+    sources = held.enter_context(closing(Sources(gateway, domain, chain.account)))
+    hands = BatchSteps(chain, calls, sources, device, settings.drain_file, operator)
+    journal = held.enter_context(closing(BatchStore(settings.batches)))
+    batches = Running(chain, journal, hands, policy, metrics, calls)
+    if calls is None:
+        return batches, ""
+    draws = OwnDraws(chain, lambda: batches.batches)
+    served = call_server(settings, chain.network, calls, gateway.store, draws)
+    held.callback(served.stop)
+    url = settings.calls_url or f"http://{settings.calls_address[0]}:{served.port}"
+    structlog.get_logger().info("calls", url=url)
+    return batches, url
 
 
 def services_of(daemon: Daemon, device: str) -> list[Service]:

@@ -31,6 +31,7 @@ class Operator:
     draining: bool = False
     faulty: Reason | None = None
     testing: bool = False
+    beside: Claims = field(default_factory=Claims)  # what batches of paid calls are about to lock
     proven: frozenset[bytes] = frozenset()  # programs that ran here since the start, or were tried
 
     def replaced(self, case: Case) -> "Operator":
@@ -194,7 +195,7 @@ class Operator:
 
     def claims(self) -> Claims:
         """What acceptances and answers on their way, or after the head, will hold."""
-        total = Claims()
+        total = Claims(stake=self.beside.stake)  # their collateral is in a market of its own
         for case in self.cases.values():
             if self._accepting(case) or self._accepted_after_head(case):
                 total += rules.claims_of(self.policy, case.order, rules.price_at(case.order, self.head + 1))

@@ -329,7 +329,7 @@ class ChannelBusy(ChannelError):
 class ChannelSpent(ChannelError):
     """What a call costs is not left: `needed` are the wei that are missing."""
 
-    usual_fix = "Add to the deposit."
+    usual_fix = "Add to its deposit, or wait for its batch to be committed."
     usual_topic = "channel"
 
     def __init__(self, what: str, needed: int, *, fix: str = "") -> None:

@@ -13,6 +13,7 @@ from itertools import count
 from threading import Condition, Lock, Thread
 
 from eigentensor.chain import Chain, GameView, Mined
+from eigentensor.chain.games import GameMessages
 from eigentensor.dispute import (
     Keep,
     Knowledge,
@@ -68,7 +69,7 @@ class Player:
         call that a game is about. As many tasks stay in memory as have together at most `memory` bytes.
         """
         self._chain = chain
-        self._games = chain.call_games if calls else chain.games
+        self._calls = calls
         self._player = player
         self._load = load
         self._retrace = retrace
@@ -78,6 +79,10 @@ class Player:
         self._memory = memory
         self._accounts: list[tuple[bytes, Execution]] = []
         self._lock, self._tracing = Lock(), Turns()
+
+    @property
+    def _games(self) -> GameMessages:
+        return self._chain.call_games if self._calls else self._chain.games
 
     def turn(self, game_id: int) -> Mined | None:
         """One move, or the end of a game whose other side has used up its clock; None: there is nothing to do.

@@ -39,7 +39,7 @@ from eigentensor_serve.settings import Settings
 from support.stories.served import served as server_of
 
 OFFER = {"max_price": "0.05", "check": "5%", "exec": 60, "accept_within": 100}
-BRIEF = OFFER | {"accept_within": 20}
+BRIEF = OFFER | {"accept_within": 120}
 
 NOBODY = merkle.operators_root([bytes(19) + b"\x01"])
 

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,12 @@ from eigentensor import merkle
 from eigentensor.channel import Key, Voucher, batch_of, channel_of, events, hash_of, is_signed_by, task_of, x402
 from eigentensor.channel.calls import CallResponse, ChannelStatus, DealRequest, Payment, Quotes
 from eigentensor.channel.shown import ShareRequest, ShownShare
-from eigentensor.channel.state import BatchState
-from eigentensor.errors import BlobNotFound
+from eigentensor.channel.state import BatchState, Breach
+from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed
 from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
 from eigentensor.store.tensors import dump_safetensors, parse_flat
-from eigentensor_operator.calls.interface import Load
+from eigentensor_operator.calls.interface import DrawnShare, Load
 from eigentensor_operator.calls.service import Rules
 from support.stories.calls import (
     DOMAIN,
@@ -74,6 +73,11 @@ def test_states_go_on_from_call_to_call_by_their_root(endpoint: Endpoint) -> Non
         expected += 2 * 3 * value
         assert outputs["y"].tolist() == [expected] * ELEMENTS
         root, brought = client.responses[-1].states, {}
+    assert len(endpoint.service.sheets(endpoint.pool, 1)) == 1
+    for call in endpoint.service.calls_of(endpoint.pool, 1):
+        bound = endpoint.service.bound_of(call.receipt.order)
+        results = execute(bound, limits(1 << 30, 60), b"seed")
+        assert merkle.results_root(program, results) == call.receipt.outputs_root
     unknown = client.computation("counting", states=b"?" * 32)
     response = client.post(unknown, None, {"x": ones(1)})
     assert response.status_code == 422 and "states are not here" in response.json()["detail"]
@@ -256,6 +260,8 @@ def test_a_batch_is_drained_committed_shown_and_forgotten(endpoint: Endpoint) ->
     chain.close(pool, 1)
     chain.mine(100)
     assert service.calls_of(pool, 1) == []
+    assert merkle.tree_root(service.leaves_of(one.payer.channel)[:2]) == lines[0].root
+    assert len(service.leaves_of(one.payer.channel)) == 3
     with pytest.raises(BlobNotFound):
         service.bound_of(calls[0].receipt.order)
     assert len(service.calls_of(pool, 2)) == 0 and service.load(pool).leaves == 2
@@ -285,8 +291,6 @@ def test_nothing_is_served_at_the_end_of_an_epoch_or_after_a_conviction(endpoint
     endpoint.chain.mine()
     client.receive(client.post(work, payment, x), endpoint.programs.served["scaling"].program)
     assert client.responses[-1].receipt.number == 2
-    from eigentensor.channel.state import Breach
-
     endpoint.chain.show(events.Convicted, batch_of(endpoint.pool, 1), Breach.OMISSION, client.deal.client)
     assert client.post(work, client.payment(work, x), x).status_code == 410
 
@@ -374,8 +378,6 @@ def test_a_failed_call_refuses_those_behind_it(
 
 
 def test_a_share_is_shown_to_its_candidates_alone_and_its_calls_lead_to_the_batch(endpoint: Endpoint) -> None:
-    from eigentensor_operator.calls.interface import DrawnShare
-
     verifier = Key(b"\x44" * 32)
     clients = [endpoint.client(0x22), endpoint.client(0x33)]
     for client in (*clients, *clients):
@@ -408,10 +410,21 @@ def test_whoever_is_ill_says_so(endpoint: Endpoint) -> None:
     assert client.post(work, client.payment(work, x), x).status_code == 503
 
 
+def test_refusals_are_errors_of_the_service_before_they_are_problems(endpoint: Endpoint) -> None:
+    client, service = endpoint.client(), endpoint.service
+    work, x = client.computation(), {"x": ones(3)}
+    payment = client.payment(work, x)
+    inputs = service.read(endpoint.programs.served["scaling"].program, work, dump_safetensors(x))
+    service.take(client.payer.channel, work, payment, inputs, "me").result(60)
+    with pytest.raises(CallConflict, match="call 0 of the channel is another one"):
+        service.take(client.payer.channel, work, replace(payment, salt=8), inputs, "me")
+    with pytest.raises(ChannelClosed, match="no such channel"):
+        service.take(b"?" * 32, work, payment, inputs, "me")
+
+
 def test_receipts_are_signed_for_what_the_voucher_paid(endpoint: Endpoint) -> None:
     client = endpoint.client()
     client.call()
     response: CallResponse = client.responses[0]
     assert is_signed_by(SIGNER.address, hash_of(DOMAIN, response.receipt), response.signature)
     assert isinstance(endpoint.service.status(client.payer.channel).voucher, Voucher)
-    assert b64encode(b"x")

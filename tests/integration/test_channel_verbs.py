@@ -66,7 +66,7 @@ def test_a_channel_by_verbs_alone(place: Place, client: Chain, network: Network,
             for value in range(3):
                 channel.call(program.program, program_root(), {"x": np.full(4, value, np.float32)})
             code, busy = run("channel", "leave", name)
-            assert (code, busy["error"]) == (10, "ChannelBusy")
+            assert (code, busy["error"]) == (15, "ChannelBusy")
         receipt = str(tmp_path / "call.receipt")
         assert run("channel", "receipt", name, "1", "-o", receipt)[1]["state"] == "signed"
         place.commit()

@@ -2,13 +2,16 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
-from eigentensor import GraphBuilder, reference, tracing
+from eigentensor import GraphBuilder, channel, merkle, reference, tracing
+from eigentensor.channel.calls import Computation
+from eigentensor.task import NONE, Domain
 from eigentensor_client.cli import app, main
 from support.screens.readme import READMES, ROOT, blocks, commands, mentioned
 
@@ -96,6 +99,7 @@ BLOCKS = {
         "Traces and witnesses": "test_the_library_does_what_its_page_shows",
         "Fast execution": "lines about three programs: differential/test_compiled.py, and test_kept.py beside it",
         "Graphs": "test_the_library_does_what_its_page_shows",
+        "Paid calls": "test_a_call_is_signed_as_the_page_of_the_library_shows",
     },
     "client/examples/README.md": {
         "To begin with": "e2e/test_init.py, for each of them",
@@ -119,6 +123,20 @@ def run_python(section: str, **names: Any) -> dict[str, Any]:
     [code] = [text for title, kind, text in blocks(ROOT / "sdk" / "README.md") if (title, kind) == (section, "python")]
     exec(compile(code, f"sdk/README.md, {section}", "exec", dont_inherit=True), names)
     return names
+
+
+def test_a_call_is_signed_as_the_page_of_the_library_shows() -> None:
+    domain, key = Domain(1, "0x" + "11" * 20), channel.Key(b"k" * 32)
+    deal: Any = SimpleNamespace(client=key.address)
+    called = run_python(
+        "Paid calls",
+        **{n: getattr(channel, n) for n in ("CallReceipt", "Key", "Voucher", "hash_of", "is_signed_by", "task_of")},
+        **{name: getattr(merkle, name) for name in ("call_hash", "result_of")},
+        channel=NONE, index=0, order=Computation(b"p" * 32).order(deal, NONE, 0, 7, NONE), domain=domain, number=1,
+        outputs_root=b"o" * 32, secret=b"k" * 32, count=2, amount=10, offer=SimpleNamespace(signer=key.address),
+        frontier=merkle.Frontier(),
+    )  # fmt: skip
+    assert called["voucher"].acked == 1 and called["frontier"].root() == called["voucher"].root
 
 
 def test_the_library_does_what_its_page_shows() -> None:

@@ -172,7 +172,7 @@ def test_looking_again_costs_a_few_requests_for_logs_of_this_task_whatever_its_a
         asked = reader.taken()
         costs.append(len(asked))
         assert all(any(params[0]["topics"]) for method, params in asked if method == "eth_getLogs")
-        anvil.mine(5_000)
+        anvil.mine(1_000)
         lives.of(life.order)
     assert costs[0] == costs[1] <= 6
     reader.taken()

@@ -181,6 +181,33 @@ def test_what_may_be_committed_is_forgotten(tmp_path: Path) -> None:
         store.close()
 
 
+def test_a_game_is_shown_as_soon_as_it_is_committed(tmp_path: Path) -> None:
+    """Between the commit and `forget`, too, which other threads see."""
+    store = Store(f"sqlite:///{tmp_path / 'store'}", DEPLOYMENT)
+    queries, seen = Queries(store), list[object]()
+    try:
+        store.apply(Changes(None, EVENTS, (Head(1, bytes(32)),), complete=True))
+        assert store.task(TASKS[0]) is not None  # it is in memory now, without a game
+        game = happened(10, 0, Place(2, 0, bytes(32), bytes(32)))
+        writing = True
+
+        def look(_: object) -> None:
+            nonlocal writing
+            if writing:
+                writing = False
+                task = queries.task_of_game(1)
+                seen.append(task and set(task.games))
+
+        listen(SqlSession, "after_commit", look)
+        try:
+            store.apply(Changes(None, (game,), (Head(2, bytes(32)),), complete=True))
+        finally:
+            remove(SqlSession, "after_commit", look)
+        assert seen == [{1}] and (task := store.task(TASKS[0])) is not None and set(task.games) == {1}
+    finally:
+        store.close()
+
+
 def test_what_was_read_before_a_change_is_not_kept_after_it() -> None:
     open_, accepted = (life for those in (EVENTS[:1], EVENTS) if (life := fold(those, PARAMETERS)) is not None)
     known = Known(most=1)

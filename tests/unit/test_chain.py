@@ -38,7 +38,7 @@ from eigentensor.chain.contracts import NAMES, Function, abi, events_of, functio
 from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import ANVIL_ADDRESSES, ANVIL_KEYS, check_account
-from eigentensor.chain.logs import SOURCES, decode_log
+from eigentensor.chain.logs import SOURCES, decode_log, kinds_of
 from eigentensor.chain.node import encode_header
 from eigentensor.chain.refusals import reverted
 from eigentensor.chain.words import WORDS
@@ -245,7 +245,7 @@ def test_words_are_of_errors_that_there_are() -> None:
 
 
 def test_every_event_of_the_contracts_is_known_with_its_fields() -> None:
-    for kinds, names in ((KINDS, set(SOURCES) - {"Channels"}), (SOURCES["Channels"], {"Channels"})):
+    for kinds, names in ((KINDS, set(SOURCES) - {"Channels"}), (kinds_of("Channels"), {"Channels"})):
         events: list[Any] = [e for name in names for e in abi(name) if e["type"] == "event"]
         declared = {
             e["name"]: {field["name"] for field in e["inputs"]} for e in events if e["name"] != "EIP712DomainChanged"
@@ -255,7 +255,7 @@ def test_every_event_of_the_contracts_is_known_with_its_fields() -> None:
             declared["Moved"].add("task")  # its position has it
         known = {name: {_camel(f.name) for f in fields(kind)} - {"place"} for name, kind in kinds.items()}
         assert known == declared
-    assert all(SOURCES[name] is KINDS for name in set(SOURCES) - {"Channels"})
+    assert all(kinds_of(name) is KINDS for name in set(SOURCES) - {"Channels"})
 
 
 def _camel(name: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from eigentensor import merkle
@@ -14,9 +15,11 @@ from eigentensor.channel import Line, Sheet
 from eigentensor.channel.calls import DealRequest
 from eigentensor.channel.state import BatchState
 from eigentensor.errors import CallRefused, TermsRefused
+from eigentensor.store.queries import Queries
 from eigentensor_client.channels.comparing import Contradicted, Omitted, Unexplained, compare
 from eigentensor_client.channels.ledger import Call
 from eigentensor_client.channels.opening import Facts, Wish, check, check_chain, check_deal, choose, is_serving
+from eigentensor_client.channels.operators import announced
 from support.stories.paid_calls import DOMAIN, PAYER, PRICE, SIGNER, Both, request
 from support.stories.toy_operator import tampered
 
@@ -145,3 +148,20 @@ def test_a_quote_of_another_market_or_another_pool_is_refused_and_the_next_one_i
     dear = replace(quote, programs=tuple(replace(one, price=11) for one in quote.programs))
     with pytest.raises(TermsRefused, match="more than the offer's own 10"):
         check(dear, wish, DOMAIN, str)
+
+
+def test_operators_are_found_where_they_say_that_they_take_calls() -> None:
+    one, other = "0x" + "0a" * 20, "0x" + "0b" * 20
+    entries: list[Any] = [
+        {"operator": one, "asks": {"calls": "https://one.example"}},
+        {"operator": other, "asks": {"calls": ""}},
+        {"operator": other, "asks": None},
+        {"operator": other, "asks": {"calls": ["https://?"]}},
+        {"operator": other, "asks": {"calls": "file:///etc"}},
+        "nonsense",
+    ]
+    for listed, urls in ((entries, ("https://one.example",)), ("nonsense", ())):
+        transport = httpx.MockTransport(lambda _, body=listed: httpx.Response(200, json={"operators": body}))
+        with Queries("http://gateway", transport=transport) as gateway:
+            assert announced(gateway) == announced(gateway, one.upper().replace("X", "x")) == urls
+            assert announced(gateway, other) == ()

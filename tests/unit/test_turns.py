@@ -7,7 +7,7 @@ from threading import Event
 
 from eigentensor.errors import EigenTensorError
 from eigentensor.player import Turns
-from eigentensor_operator.daemon import Lane
+from eigentensor_operator.lanes import Lane
 
 
 def test_a_lane_does_what_is_due_first_and_then_what_came_first() -> None:

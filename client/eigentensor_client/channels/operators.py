@@ -21,9 +21,11 @@ from eigentensor.errors import (
     ChannelError,
     ConfigError,
     EigenTensorError,
+    StoreError,
     TaskError,
 )
 from eigentensor.program import Program
+from eigentensor.store.queries import Queries
 from eigentensor.task import NONE
 from eigentensor_client.channels.channel import CallResult, Channel, Policy
 from eigentensor_client.channels.endpoint import PATIENCE
@@ -75,6 +77,19 @@ class Terms:
         return Wish(to_wei(self.deposit, decimals), price, (program,), value_at_risk=risk, repeat=repeat)
 
 
+def announced(gateway: Queries, operator: str = "") -> tuple[str, ...]:
+    """Where operators say at a gateway that they take calls; one alone, if its address is named. Raises StoreError."""
+    entries = gateway.operators().get("operators")
+    urls = []
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and str(entry.get("operator")).lower().endswith(operator.lower()):
+            asks = entry.get("asks")
+            url = asks.get("calls") if isinstance(asks, dict) else None
+            if isinstance(url, str) and url.startswith(("http://", "https://")):
+                urls.append(url)
+    return tuple(urls)
+
+
 class Operators:
     """Safe for several threads. Channels are opened when they are first called through, taken up where this user has
     one at the operator that nobody uses, and let go by `close`: on chain they stay open."""
@@ -83,7 +98,8 @@ class Operators:
         self, urls: tuple[str, ...], terms: Terms, network: str | None = None, client: Client | None = None,
         ledger: Ledger | None = None, transports: Mapping[str, httpx.BaseTransport] | None = None,
     ) -> None:  # fmt: skip
-        """`urls` are of their endpoints, those in $EIGENTENSOR_OPERATORS where there are none. Asks nothing yet."""
+        """`urls` are of their endpoints; where there are none those in $EIGENTENSOR_OPERATORS, or all that the gateway
+        knows. Asks nothing yet."""
         self.urls = urls or tuple(os.environ.get(OPERATORS, "").split())
         self.terms, self._network, self._own = terms, network, client is None
         self._client, self._ledger = client, ledger
@@ -125,11 +141,7 @@ class Operators:
 
         Raises what the last one raised, with what the others said in its notes; ConfigError where no operator is named.
         """
-        urls = self.urls if only is None else (only,)
-        if not urls:
-            raise ConfigError(
-                "no operator is named that takes calls", fix=f"Name its URL: et.channels(URL), or in ${OPERATORS}."
-            )
+        urls = self._named() if only is None else (only,)
         failures: list[EigenTensorError] = []
         for url in urls:
             try:
@@ -151,6 +163,18 @@ class Operators:
             if url not in self._channels:
                 raise CallRefused(f"there is no channel at {url} yet", fix="Call through it first.")
             return self._channels[url]
+
+    def _named(self) -> tuple[str, ...]:
+        """Those that were named, else all that say at the gateway where they take calls."""
+        if not self.urls:
+            with suppress(StoreError):
+                self.urls = announced(self.client.gateway)
+        if not self.urls:
+            raise ConfigError(
+                "no operator is named that takes calls, and none says at the gateway that it does",
+                fix=f"Name its URL: et.channels(URL), or in ${OPERATORS}.",
+            )
+        return self.urls
 
     def _most(self) -> int | None:
         most = self.terms.max_price

@@ -33,7 +33,9 @@ Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="A channel's name, 
 
 @app.command("open")
 def open_(
-    operator: Annotated[str, typer.Argument(metavar="URL", help="Where the operator takes calls.")],
+    operator: Annotated[
+        str, typer.Argument(metavar="OPERATOR", help="Where it takes calls, a URL; or its address, if it says where.")
+    ],
     deposit: Annotated[str, typer.Option("--deposit", help="What is paid in, in tokens; the rest comes back.")],
     program: Annotated[
         list[str] | None, typer.Option("--program", help="A program's uuid that is to be called: it must be offered.")
@@ -63,7 +65,9 @@ def open_(
             value_at_risk=to_wei(value_at_risk, decimals),
         )
         with screen.work() as bar:
-            made = Channel.open(client, operator, wish, policy=Policy(looks=0), by_wallet=by_wallet, report=bar)
+            made = Channel.open(
+                client, _url(client, operator), wish, policy=Policy(looks=0), by_wallet=by_wallet, report=bar
+            )
         with made:
             _shown(screen, client, made.ledger, made.account)
 
@@ -215,6 +219,20 @@ def _taken(network: str | None, name: str, *, json: bool) -> "Iterator[tuple[Scr
         Channel.take_up(client, name, policy=Policy(looks=0), ledger=ledger) as channel,
     ):
         yield screen, client, channel
+
+
+def _url(client: "Client", operator: str) -> str:
+    """Where an operator takes calls. Raises CallRefused for an address that says nowhere that it does."""
+    from eth_utils.address import is_address
+
+    from eigentensor.errors import CallRefused
+    from eigentensor_client.channels.operators import announced
+
+    if not is_address(operator):
+        return operator
+    if not (urls := announced(client.gateway, operator)):
+        raise CallRefused(f"operator {operator} does not say where it takes calls", fix="Name its URL.")
+    return urls[0]
 
 
 def _account(client: "Client", ledger: "Ledger", name: str) -> "Account":

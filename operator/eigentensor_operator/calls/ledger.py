@@ -126,6 +126,10 @@ class Ledger:
         rows = self._database.rows("SELECT channel, deal FROM deals")
         return {row[0]: Deal.from_json(json.loads(row[1])) for row in rows}
 
+    def drop_deal(self, channel: bytes) -> None:
+        """Forgets a deal; who has its signature can open it all the same."""
+        self._database.rows("DELETE FROM deals WHERE channel = ?", channel)
+
     def drop_deals(self, block: int) -> None:
         """Forgets deals that were to be opened until this block."""
         self._database.rows("DELETE FROM deals WHERE open_by <= ?", block)
@@ -174,7 +178,6 @@ class Ledger:
                 self._database.rows("INSERT OR IGNORE INTO blobs VALUES (?, ?)", root, data)
             for call in calls:
                 self._database.rows(_CALL, *_values(call))
-                self._database.rows(_LEAF, call.receipt.channel, call.receipt.index, call.leaf)
 
     def call(self, channel: bytes, index: int) -> Executed | None:
         """A call of a channel; None: it has none, or its batch is over."""
@@ -200,7 +203,9 @@ class Ledger:
 
     def leaves(self, channel: bytes) -> list[bytes]:
         """The leaves of all calls of a channel's life."""
-        return [row[0] for row in self._database.rows("SELECT leaf FROM leaves WHERE channel = ? ORDER BY at", channel)]
+        with self._database.lock:
+            kept = [row[0] for row in self._database.rows(_LEAVES, channel)]
+            return kept + [_executed(row)[0].leaf for row in self._database.rows(_RANGE, channel, len(kept), _END)]
 
     def forget(self, pool: bytes, number: int, lines: Iterable[tuple[bytes, int]]) -> None:
         """Deletes the calls of a batch that is over, before index `stop` of each channel, and files that no other call
@@ -208,6 +213,9 @@ class Ledger:
         acknowledge."""
         with self.together():
             for channel, stop in lines:
+                have = len(self._database.rows(_LEAVES, channel))
+                for at, leaf in enumerate(self.leaves(channel)[have:stop], have):
+                    self._database.rows(_LEAF, channel, at, leaf)
                 self._database.rows(_FORGET, channel, stop, channel)
             self._database.rows("DELETE FROM sheets WHERE pool = ? AND number = ?", pool, number)
             self._database.rows(_UNUSED)
@@ -228,6 +236,8 @@ class Ledger:
 _DRAINED = "SELECT pool, number FROM drained ORDER BY pool, number"
 _SHEETS = "SELECT pool, number, channel, first, sheet FROM sheets ORDER BY pool, number, position"
 _LEAF = "INSERT INTO leaves VALUES (?, ?, ?)"
+_LEAVES = "SELECT leaf FROM leaves WHERE channel = ? ORDER BY at"
+_END = (1 << 63) - 1  # of indices
 _RANGE = "SELECT * FROM calls WHERE channel = ? AND at >= ? AND at < ? ORDER BY at"
 _FORGET = """
 DELETE FROM calls WHERE channel = ? AND at < ? AND at < (

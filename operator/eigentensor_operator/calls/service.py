@@ -62,7 +62,7 @@ from eigentensor_operator.calls.lane import Done, Lane
 from eigentensor_operator.calls.ledger import Executed, Ledger
 from eigentensor_operator.calls.standing import KEPT, Sheets, Standing
 
-#: Deals that nobody has opened yet; their number costs disk alone.
+#: Deals that nobody has opened yet, of which the newest are kept.
 DEALS = 10_000
 
 
@@ -100,6 +100,7 @@ class CallService:
         self._lock = threading.RLock()
         self._offers = {pool: offer for pool, (offer, _) in ledger.pools().items()}
         self._listed = {pool: listed for pool, (_, listed) in ledger.pools().items()}
+        self._quoted: set[bytes] = set()
         self._deals = ledger.deals()
         self._standing = Standing(parameters, ledger.events(), ledger.sheets())
         self._stopped = ""
@@ -117,18 +118,26 @@ class CallService:
     # ---- What is offered ----
 
     def offer(self, offer: Offer, programs: Mapping[bytes, int]) -> bytes:
-        """Serves calls by an offer, too; `programs` are those that its root names. Returns the pool."""
+        """Quotes an offer to clients; `programs` are those that its root names. Returns the pool. Channels of offers
+        before it are still served."""
         pool = pool_of(self.domain, offer)
         with self._lock:
             self._ledger.keep_pool(pool, offer, programs)
             self._offers.setdefault(pool, offer)
             self._listed.setdefault(pool, dict(programs))
+            self._quoted.add(pool)
         return pool
+
+    def over(self) -> list[bytes]:
+        """Pools in which nothing more is served: the operator was convicted there."""
+        with self._lock:
+            return [pool for pool in self._offers if self._standing.is_over(pool)]
 
     def quotes(self) -> tuple[Quote, ...]:
         """What is offered to clients, by pool."""
         with self._lock:
-            return tuple(self._quote(pool, offer) for pool, offer in self._offers.items())
+            pools = (pool for pool in sorted(self._quoted) if not self._standing.is_over(pool))
+            return tuple(self._quote(pool, self._offers[pool]) for pool in pools)
 
     def _quote(self, pool: bytes, offer: Offer) -> Quote:
         listed, newest = self._listed[pool], self._standing.newest(pool)
@@ -143,19 +152,20 @@ class CallService:
 
     def deal(self, request: DealRequest) -> SignedDeal:
         """A deal as it is asked for, signed. Raises CallRefused for terms that its offer does not have, ServiceBusy
-        where as many deals are signed as may be."""
+        where nothing is served."""
         with self._lock:
             self._check_serving()
             offer = self._offers.get(request.pool)
-            if offer is None or self._standing.is_over(request.pool):
+            if offer is None or request.pool not in self._quoted or self._standing.is_over(request.pool):
                 raise CallRefused("there is no such pool here", fix="Ask for the quotes again.")
             if not 0 < request.most <= offer.most or request.value_at_risk > offer.risk_each:
                 raise CallRefused(
                     f"a deal of this pool is of 1 to {offer.most} wei and puts at most {offer.risk_each} wei at risk",
                     fix="Ask for less.",
                 )
-            if len(self._deals) >= DEALS:
-                raise ServiceBusy("too many deals wait to be opened", fix="Try again in some blocks.")
+            if len(self._deals) >= DEALS:  # those that ask for many push out their own
+                self._ledger.drop_deal(oldest := next(iter(self._deals)))
+                del self._deals[oldest]
             terms = request.pool, request.client, request.payer, secrets.randbits(128), request.most
             deal = Deal(*terms, request.value_at_risk, self._standing.head + self.rules.opening)
             channel = channel_of(self.domain, deal)
@@ -309,8 +319,11 @@ class CallService:
 
     def _number_now(self, ticket: Ticket) -> int:
         """The batch that owes a call: the one at its taking, or a newer one that was begun since."""
+        known = ticket.channel
+        pool = self._standing.chain.pools.get(known.pool)
+        if pool is None or pool.begun == ticket.number:
+            return ticket.number
         try:
-            known = ticket.channel
             return max(ticket.number, self._standing.number(known.pool, known.payee.channel, self.rules.reserve))
         except EigenTensorError:
             return ticket.number

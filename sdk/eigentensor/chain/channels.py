@@ -7,7 +7,7 @@ blocks. Orders of calls and everything signed about channels are of the deployme
 import uuid
 from collections.abc import Sequence
 from dataclasses import astuple
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eth_utils.address import to_checksum_address
 
@@ -33,23 +33,13 @@ from eigentensor.chain.views import (
     Stage,
     Windows,
 )
-from eigentensor.channel import (
-    BatchState,
-    Breach,
-    CallPlace,
-    CallReceipt,
-    ChannelState,
-    Deal,
-    Entry,
-    LineProof,
-    Offer,
-    Part,
-    Sheet,
-    Tail,
-    Voucher,
-)
+from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher
 from eigentensor.channel.signed import as_tuple
+from eigentensor.channel.state import BatchState, Breach, ChannelState
 from eigentensor.task.events import Leaf
+
+if TYPE_CHECKING:
+    from eigentensor.channel.lines import CallPlace, Entry, LineProof, Part, Sheet
 
 
 class Channels:
@@ -110,7 +100,7 @@ class Channels:
         """The block whose randomness decides about the batch; 0 before its commit. `Market.seed` records it."""
         return int(self._node.call(self._node.channels, "seedBlockOf", batch))
 
-    def sheets_of(self, transaction: bytes) -> tuple[Sheet, ...]:
+    def sheets_of(self, transaction: bytes) -> "tuple[Sheet, ...]":
         """What a commit brought, out of its transaction. Raises ChainError where that was sent by another contract."""
         message = read_transaction(self._node.transaction(transaction))
         _, _, sheets = self._node.channels.function("commit").arguments(message.data)
@@ -159,7 +149,7 @@ class ChannelMessages(Channels):
         """
         return self._sender.call(self._node.channels, "begin", as_tuple(offer), once=once)
 
-    def commit(self, offer: Offer, number: int, sheets: Sequence[Sheet]) -> Mined:
+    def commit(self, offer: Offer, number: int, sheets: "Sequence[Sheet]") -> Mined:
         """Commits to the calls of a batch, by the operator or its signers. Each line takes the sheet's place."""
         arguments = (as_tuple(offer), number, [as_tuple(sheet) for sheet in sheets])
         return self._sender.once(self._node.channels, "commit", *arguments)
@@ -214,7 +204,7 @@ class ChannelMessages(Channels):
         arguments = (as_tuple(offer), number, list(roots), _opening(opening))
         return self._sender.once(self._node.channels, "reveal", *arguments)
 
-    def justify(self, offer: Offer, number: int, roots: Sequence[bytes], part: Part) -> Mined:
+    def justify(self, offer: Offer, number: int, roots: Sequence[bytes], part: "Part") -> Mined:
         """Shows a part of a share of which a verifier has another root. By anybody."""
         arguments = (as_tuple(offer), number, list(roots), as_tuple(part))
         return self._sender.once(self._node.channels, "justify", *arguments)
@@ -222,7 +212,7 @@ class ChannelMessages(Channels):
     # ---- Disputes ----
 
     def challenge(
-        self, challenger: str, offer: Offer, number: int, place: CallPlace, slot: int = 0, *, once: str | None = None,
+        self, challenger: str, offer: Offer, number: int, place: "CallPlace", slot: int = 0, *, once: str | None = None,
         bond: int = 0,
     ) -> Mined:  # fmt: skip
         """Claims that the result of a call is wrong; opens a game. `slot` above 0: with the bond of that answer, which
@@ -235,7 +225,12 @@ class ChannelMessages(Channels):
         return self._sender.once(self._node.channels, "demand", as_tuple(offer), number, index, _all(leaves))
 
     def show(
-        self, offer: Offer, number: int, place: CallPlace, leaves: Sequence[Leaf] = (), proofs: Sequence[LeafProof] = ()
+        self,
+        offer: Offer,
+        number: int,
+        place: "CallPlace",
+        leaves: Sequence[Leaf] = (),
+        proofs: Sequence[LeafProof] = (),
     ) -> Mined:
         """Shows a call that was demanded, and the leaves of its inputs, each with its proof. By anybody."""
         arguments = (as_tuple(offer), number, as_tuple(place), _all(leaves), _all(proofs))
@@ -249,7 +244,7 @@ class ChannelMessages(Channels):
         """Convicts an operator that did not justify a share in time. By anybody."""
         return self._sender.once(self._node.channels, "denounceShare", as_tuple(offer), number, share)
 
-    def outside(self, offer: Offer, number: int, place: CallPlace, entries: Sequence[Entry], count: int) -> Mined:
+    def outside(self, offer: Offer, number: int, place: "CallPlace", entries: "Sequence[Entry]", count: int) -> Mined:
         """Convicts for a call that the offer does not allow; `entries`, of `count`, show it. By anybody."""
         arguments = (as_tuple(offer), number, as_tuple(place), [as_tuple(entry) for entry in entries], count)
         return self._sender.once(self._node.channels, "outside", *arguments)
@@ -262,7 +257,7 @@ class ChannelMessages(Channels):
         return self._sender.once(self._node.channels, "contradict", *arguments)
 
     def contradict_leaf(
-        self, offer: Offer, deal: Deal, receipt: CallReceipt, signature: bytes, number: int, line: LineProof,
+        self, offer: Offer, deal: Deal, receipt: CallReceipt, signature: bytes, number: int, line: "LineProof",
         leaf: bytes, path: Sequence[bytes],
     ) -> Mined:  # fmt: skip
         """Convicts for a receipt of another result than was committed in batch `number`: `leaf` stands at the receipt's
@@ -287,7 +282,7 @@ class ChannelMessages(Channels):
         """Pays out answers of a batch that is over. By anybody."""
         return self._sender.once(self._node.channels, "settle", as_tuple(offer), number, list(indices))
 
-    def refund(self, offer: Offer, number: int, lines: Sequence[LineProof]) -> Mined:
+    def refund(self, offer: Offer, number: int, lines: "Sequence[LineProof]") -> Mined:
         """Gives clients what they get back of lines of a batch that is over. By anybody."""
         arguments = (as_tuple(offer), number, [as_tuple(line) for line in lines])
         return self._sender.once(self._node.channels, "refund", *arguments)
@@ -305,7 +300,9 @@ def _opening(opening: Opening) -> tuple[bytes, int, bytes, bytes]:
     return opening.task, opening.slot, opening.outputs_root, opening.salt
 
 
-def _sheet(deal: Any, *values: Any) -> Sheet:
+def _sheet(deal: Any, *values: Any) -> "Sheet":
+    from eigentensor.channel.lines import Sheet, Tail  # who only reads does not wait for what hashes tensors
+
     count, amount, acked, root, signature, nodes, tail = values
     calls = tuple(Tail(*call) for call in tail)
     return Sheet(Deal(*deal), count, amount, acked, root, signature, tuple(nodes), calls)

@@ -8,21 +8,18 @@ from functools import cache
 from typing import Any, get_args
 
 from eigentensor.chain.contracts import Logged, abi, events_of
-from eigentensor.channel import events as calls
 from eigentensor.task.events import KINDS, Event, Moved, Place
 
-#: The contracts whose events are known, and their kinds by name.
-SOURCES: Mapping[str, Mapping[str, type[Event]]] = {
-    "TaskMarket": KINDS, "ServiceManager": KINDS, "DisputeGame": KINDS, "Bounty": KINDS, "Channels": calls.KINDS,
-}  # fmt: skip
-_OF_TASKS = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")
+#: The contracts whose events are known.
+SOURCES = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty", "Channels")
+_OF_CALLS = ("Channels",)
 
 
 def decode_log(log: Mapping[str, Any], channels: str = "") -> Event | None:
     """The event of a log of one of the market's contracts, its members as JSON-RPC names them; None for other kinds of
     logs. Only the contract at the address `channels` has events of paid calls, some of which have names and types that
     tasks' have."""
-    known = _events(("Channels",) if log["address"] == channels else _OF_TASKS)
+    known = _events(log["address"] == channels)
     found = known.get(bytes(log["topics"][0])) if log["topics"] else None
     if found is None:
         return None
@@ -35,14 +32,25 @@ def decode_log(log: Mapping[str, Any], channels: str = "") -> Event | None:
     return event
 
 
+def kinds_of(source: str) -> Mapping[str, type[Event]]:
+    """The kinds of events of a contract, by name."""
+    if source not in _OF_CALLS:
+        return KINDS
+    from eigentensor.channel import events  # who only reads tasks does not wait for it
+
+    return events.KINDS
+
+
 @cache
-def _events(sources: tuple[str, ...]) -> dict[bytes, tuple[type[Event], Logged]]:
-    """Kinds and events of some contracts by the first topic."""
+def _events(of_calls: bool) -> dict[bytes, tuple[type[Event], Logged]]:
+    """Kinds and events of the contracts by the first topic."""
     return {
-        logged.topic: (SOURCES[source][name], logged)
-        for source in sources
+        logged.topic: (kinds[name], logged)
+        for source in SOURCES
+        if (source in _OF_CALLS) is of_calls
+        for kinds in (kinds_of(source),)
         for name, logged in events_of(abi(source)).items()
-        if name in SOURCES[source]
+        if name in kinds
     }
 
 

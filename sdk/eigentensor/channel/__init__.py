@@ -1,35 +1,43 @@
 """Paid calls without a task each: what is signed and committed about channels. Pure; messages to the contract are
-`eigentensor.chain`'s. The draw and what stands behind a batch are `eigentensor.economics.shares`."""
+`eigentensor.chain`'s. The draw and what stands behind a batch are `eigentensor.economics.shares`.
 
-from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher
-from eigentensor.channel.lines import (
-    CallPlace,
-    CallProof,
-    Entry,
-    Line,
-    LineProof,
-    Part,
-    Sheet,
-    Tail,
-    lines_root,
-    open_call,
-    open_line,
-    open_part,
-    open_program,
-    share_root,
-)
-from eigentensor.channel.signed import (
-    batch_of,
-    channel_of,
-    hash_of,
-    index_of,
-    nonce_of,
-    order_hashes,
-    pool_of,
-    task_of,
-)
-from eigentensor.channel.state import BatchState, Breach, ChannelState
-from eigentensor.task.signatures import Key, is_signed_by, recover
+Each name is loaded when it is used.
+"""
+
+from typing import TYPE_CHECKING
+
+from eigentensor.lazily import loading
+
+if TYPE_CHECKING:
+    from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher
+    from eigentensor.channel.lines import (
+        CallPlace,
+        CallProof,
+        Entry,
+        Line,
+        LineProof,
+        Part,
+        Sheet,
+        Tail,
+        lines_root,
+        open_call,
+        open_line,
+        open_part,
+        open_program,
+        share_root,
+    )
+    from eigentensor.channel.signed import (
+        batch_of,
+        channel_of,
+        hash_of,
+        index_of,
+        nonce_of,
+        order_hashes,
+        pool_of,
+        task_of,
+    )
+    from eigentensor.channel.state import BatchState, Breach, ChannelState
+    from eigentensor.task.signatures import Key, is_signed_by, recover
 
 __all__ = [
     "BatchState", "Breach", "CallPlace", "CallProof", "CallReceipt", "ChannelState", "Deal", "Entry", "Key", "Line",
@@ -37,3 +45,15 @@ __all__ = [
     "is_signed_by", "lines_root", "nonce_of", "open_call", "open_line", "open_part", "open_program", "order_hashes",
     "pool_of", "recover", "share_root", "task_of",
 ]  # fmt: skip
+
+__getattr__ = loading(
+    "eigentensor",
+    {
+        "channel.deals": "CallReceipt Deal Offer Voucher",
+        "channel.lines": "CallPlace CallProof Entry Line LineProof Part Sheet Tail lines_root open_call open_line "
+        "open_part open_program share_root",
+        "channel.signed": "batch_of channel_of hash_of index_of nonce_of order_hashes pool_of task_of",
+        "channel.state": "BatchState Breach ChannelState",
+        "task.signatures": "Key is_signed_by recover",
+    },
+)

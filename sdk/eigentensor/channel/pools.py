@@ -204,7 +204,7 @@ def _channel_after(channel: ChannelLife, event: calls.ChannelEvent) -> ChannelLi
         case calls.Left():
             return replace(channel, state=ChannelState.LEFT, last=event.last)
         case calls.Concluded():
-            return replace(channel, state=ChannelState.CONCLUDED, count=event.count, paid=event.amount, deposit=0)
+            return replace(channel, state=ChannelState.CONCLUDED, paid=event.amount, deposit=0)
         case calls.Ended():
             return replace(channel, state=ChannelState.ENDED, deposit=0)
         case _:

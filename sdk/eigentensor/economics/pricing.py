@@ -16,6 +16,7 @@ YEAR = 31_557_600  # seconds
 HIGHEST = 1 << 96  # no price is as high
 _ROUNDS = 500
 _LARGEST = 1e18  # of a rate that is published, and of its inverse
+_URL = 256  # characters of the longest URL
 _DIGITS = 3  # of a price that is published
 
 
@@ -94,11 +95,15 @@ class Ask(Object):
     """Seconds from block to block, as it expects them."""
     reserve: Size
     """Blocks of an order's `exec` that it keeps for transactions."""
+    calls: str = ""
+    """The URL at which it serves paid calls; empty: it serves none."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Reads what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
         ask = cls(**read(cls, values))
+        if len(ask.calls) > _URL:
+            raise ValueError("calls is too long")
         speed = ask.speed
         _check(speed.operations_per_second, speed.bytes_per_second, ask.block_seconds, least=1 / _LARGEST)
         _check(speed.startup_seconds, least=0)

@@ -7,7 +7,7 @@ says are not in it: every file that has the root is as good as any other, and th
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,13 +15,22 @@ from eigentensor import merkle
 from eigentensor.errors import BindingError, TensorFileError, WrongResult
 from eigentensor.program import Kind, Program, Role, decode
 from eigentensor.program.binding import Results, bind, shaped, shaped_results
-from eigentensor.store import GatewayClient
+from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import decode_results, decode_variables
 from eigentensor.store.tensors import load_flat
 from eigentensor.task import NONE, Order
 
 Tensors = Mapping[str, np.ndarray[Any, Any]]
+
+
+class Source(Protocol):
+    """Where the blobs come from that an order names: a gateway, or an operator that serves its calls' inputs."""
+
+    store: LocalStore
+
+    def fetch(self, name: str | bytes) -> Path:
+        """The file of a blob in the local store, verified. Raises StoreError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ class BoundProgram:
     repeat: int
 
 
-def fetch_program(gateway: GatewayClient, order: Order) -> Program:
+def fetch_program(gateway: Source, order: Order) -> Program:
     """The order's program. Raises StoreError, ProgramError, and BindingError if the two disagree."""
     program = decode(gateway.fetch(order.program).read_bytes())
     if program.semantics != order.semantics or not 1 <= order.repeat <= program.max_repeat:
@@ -46,7 +55,7 @@ def fetch_program(gateway: GatewayClient, order: Order) -> Program:
     return program
 
 
-def fetch_bound(gateway: GatewayClient, order: Order) -> BoundProgram:
+def fetch_bound(gateway: Source, order: Order) -> BoundProgram:
     """Everything that the order names, checked to fit the program. Raises StoreError, ProgramError, BindingError."""
     program = fetch_program(gateway, order)
     tensors: dict[str, np.ndarray[Any, Any]] = {}
@@ -113,9 +122,7 @@ def fetch_kind(
     return tensors
 
 
-def _loaded(
-    gateway: GatewayClient, path: Path, program: Program, role: Role, root: bytes
-) -> dict[str, np.ndarray[Any, Any]]:
+def _loaded(gateway: Source, path: Path, program: Program, role: Role, root: bytes) -> dict[str, np.ndarray[Any, Any]]:
     """The tensors of a file that was fetched by their root; the cache forgets one that does not have it any more."""
     try:
         tensors = load_role(path, program, role)

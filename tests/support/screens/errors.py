@@ -109,27 +109,23 @@ HERE: dict[type[EigenTensorError], Callable[[], object]] = {
 
 #: By a test that needs a device, a sandbox or a chain: where it is, and what it says of the error if not its name.
 ELSEWHERE: dict[str, tuple[str, str, str]] = {
-    "CallRefused": (
-        "unit/test_channel_caller.py",
-        "test_a_refusal_drops_those_behind_it_which_are_signed_anew",
-        "CallRefused",
-    ),
     "CallConflict": (
         "integration/test_call_endpoint.py",
-        "test_a_repeated_payment_has_the_same_receipt_and_another_order_is_refused",
+        "test_refusals_are_errors_of_the_service_before_they_are_problems",
         "CallConflict",
     ),
-    "ChannelBusy": ("unit/test_channel_caller.py", "test_one_process_has_a_channel", "ChannelBusy"),
-    "ChannelSpent": (
-        "unit/test_channel_caller.py",
-        "test_nothing_is_signed_that_cannot_be_paid_or_is_of_a_channel_that_is_over",
-        "ChannelSpent",
+    "CallRefused": ("unit/test_paid_calls.py", "test_a_voucher_that_does_not_go_on_is_refused", "CallRefused"),
+    "ChannelBusy": (
+        "unit/test_paid_calls.py",
+        "test_calls_that_are_not_acknowledged_are_as_many_as_the_offer_lets",
+        "ChannelBusy",
     ),
     "ChannelClosed": (
-        "unit/test_channel_caller.py",
-        "test_nothing_is_signed_that_cannot_be_paid_or_is_of_a_channel_that_is_over",
+        "integration/test_call_endpoint.py",
+        "test_refusals_are_errors_of_the_service_before_they_are_problems",
         "ChannelClosed",
     ),
+    "ChannelSpent": ("unit/test_paid_calls.py", "test_a_channel_spends_its_deposit_and_no_more", "ChannelSpent"),
     "NoResponse": (
         "unit/test_channel_caller.py",
         "test_without_a_response_a_call_stays_under_way_and_another_process_takes_it_up",

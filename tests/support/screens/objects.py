@@ -15,7 +15,7 @@ from eigentensor.wire import Object
 MODULES = (
     *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts")),
     *(f"eigentensor.chain.{name}" for name in ("descent", "transcript")),
-    *(f"eigentensor.channel.{name}" for name in ("calls", "deals", "lines", "shown")),
+    *(f"eigentensor.channel.{name}" for name in ("calls", "deals", "shown")),
     "eigentensor.economics.pricing",
     "eigentensor.planner.measure",
     "eigentensor.program.cost",

@@ -19,13 +19,14 @@ from eigentensor.task import Cause, Opened, Place, State
 from eigentensor_client.claims import Claim, Facts, Message
 from eigentensor_operator import onboarding
 from eigentensor_operator.alarms import Alarm
+from eigentensor_operator.batches.store import BatchLine
 from eigentensor_operator.bench import Measured, Timing
 from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
 from eigentensor_operator.earnings import Earned
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.quoting import prices
-from eigentensor_operator.report import OperatorTask, Report, raised
+from eigentensor_operator.report import OperatorBatch, OperatorTask, Report, raised
 from eigentensor_operator.store import Line
 from support.screens.values import ALICE, BOB, CHALLENGER, DEPLOYMENT, ORDER, UUID
 
@@ -64,6 +65,12 @@ REPORT = Report(
         Line(UUID[::-1], State.REVEALED, Role.EXECUTOR, 0, (3,), False),
         Line(UUID, State.FAILED, Role.EXECUTOR, 0, (), True, dropped=LATE),
         Line(bytes(reversed(range(32))), State.COMMITTED, Role.VERIFIER, WAD // 10, (), False),
+    )),
+    call_balance=WAD, call_collateral=WAD // 100,
+    batches=tuple(OperatorBatch.of(line) for line in (
+        BatchLine(UUID, bytes(range(32)), 1, "final", True, 1_200, WAD // 50, False),
+        BatchLine(UUID[::-1], bytes(range(32)), 2, "begun", True, 0, 0, True),
+        BatchLine(UUID, bytes(reversed(range(32))), 7, "committed", False, 10_000, WAD // 10, True),
     )),
 )  # fmt: skip
 PLAN = onboarding.Plan(

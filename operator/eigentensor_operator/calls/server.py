@@ -1,0 +1,78 @@
+"""An operator's paid calls put together: settings in, a service and its HTTP server out."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from math import ceil
+
+from eigentensor.chain import Network, to_wei
+from eigentensor.channel import Key
+from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.task.order import NONE
+from eigentensor_operator.calls.interface import Draws
+from eigentensor_operator.calls.ledger import Ledger
+from eigentensor_operator.calls.offering import PricedProgram, Terms, all_warmed, listed, offer_of, settled
+from eigentensor_operator.calls.routes import Where, calls_app
+from eigentensor_operator.calls.service import CallService, Rules
+from eigentensor_operator.config import Settings
+from eigentensor_operator.node import NodeServer
+
+
+@contextmanager
+def call_service(
+    settings: Settings, network: Network, operator: str, key: Key, gateway: GatewayClient
+) -> Iterator[CallService]:
+    """The calls of an operator, with its programs warm; nothing is served before it is shown what the chain has.
+
+    `key` is the operator's signer's. Raises ConfigError for settings that do not go together, programs that cannot be
+    served, and a ledger of another operator.
+    """
+    deployment = network.deployment
+    domain, decimals = deployment.channels_domain, deployment.token_decimals
+    priced, terms = programs_of(settings, decimals), terms_of(settings, decimals, deployment.parameters.max_exec)
+    offer = offer_of(terms, deployment.parameters, operator, key.address, priced)
+    with ExitStack() as held:
+        ledger = held.enter_context(closing(Ledger(settings.call_ledger)))
+        ledger.claim(domain, operator)
+        served = all_warmed(
+            priced, gateway, settings.max_memory, held, device=settings.device, unsafe=settings.unsafe_no_sandbox
+        )
+        shelf = LocalStore(settings.data_dir / "calls")
+        service = CallService(domain, deployment.parameters, key, ledger, shelf, served, rules_of(settings))
+        held.enter_context(closing(service))
+        service.offer(settled(offer, ledger, domain, service.over()), listed(priced))
+        yield service
+
+
+def call_server(
+    settings: Settings, network: Network, service: CallService, store: LocalStore, draws: Draws
+) -> NodeServer:
+    """Serves them over HTTP from a thread. `store` has programs and weights by root. Raises ConfigError."""
+    deployment = network.deployment
+    where = Where(deployment.channels_domain, deployment.token, ceil(settings.call_seconds), store)
+    return NodeServer(calls_app(service, where, draws), *settings.calls_address)
+
+
+def programs_of(settings: Settings, decimals: int) -> list[PricedProgram]:
+    """The programs that settings name, priced in wei of a token with so many decimals."""
+    return [
+        PricedProgram(
+            bytes.fromhex(one.program), bytes.fromhex(one.weights) or NONE,
+            to_wei(one.price or settings.call_price, decimals), one.repeat,
+        )
+        for one in settings.call_programs
+    ]  # fmt: skip
+
+
+def terms_of(settings: Settings, decimals: int, max_exec: int) -> Terms:
+    """The terms of an offer, in wei and WAD."""
+    amounts = (settings.call_most, settings.call_risk_each, settings.call_risk_all)
+    most, risk_each, risk_all = (to_wei(amount, decimals) for amount in amounts)
+    rate, exec_ = to_wei(settings.call_check_rate), settings.call_exec or max_exec
+    return Terms(most, risk_each, risk_all, rate, settings.call_verifiers, exec_, settings.call_epoch)
+
+
+def rules_of(settings: Settings) -> Rules:
+    """What of this machine calls may take."""
+    waiting = settings.calls_waiting, settings.calls_each
+    reserve = settings.reserve if settings.reserve is not None else Rules().reserve
+    return Rules(reserve, settings.call_seconds, settings.call_body, *waiting)
