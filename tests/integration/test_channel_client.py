@@ -249,6 +249,7 @@ def test_a_call_that_is_left_out_convicts(place: Place, client: Chain) -> None:
         assert client.channels.balance_of(client.address).balance == reward + 2 * PRICE
 
 
+@pytest.mark.slow
 def test_a_call_that_is_executed_again_and_is_wrong_is_challenged(
     anvil: Anvil, place: Place, client: Chain, paying: Client
 ) -> None:

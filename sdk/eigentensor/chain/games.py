@@ -10,7 +10,6 @@ from eigentensor.chain.history import History, Topics, spans, spans_back
 from eigentensor.chain.market import Market
 from eigentensor.chain.node import Node
 from eigentensor.chain.sender import Mined, Sender
-from eigentensor.channel.events import Challenged
 from eigentensor.dispute.position import Position
 from eigentensor.errors import ChainError
 from eigentensor.task.events import Ended, Event, Moved, Opened
@@ -71,6 +70,8 @@ class Games:
         """The order that a game is about, and the outputs root that its executor claims. Raises ChainError."""
         if not self._calls:
             return self._history.order_of(game.task), self._market.outputs_root_of(game.task)
+        from eigentensor.channel.events import Challenged  # who only reads does not wait for what hashes tensors
+
         block = game.opened.place.block
         for event in self._logs(block, block, (None, None, [game.game_id.to_bytes(32, "big")])):
             if isinstance(event, Challenged) and event.game_id == game.game_id:
