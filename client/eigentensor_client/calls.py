@@ -25,9 +25,15 @@ from eigentensor.chain.network import state_folder
 from eigentensor.errors import BindingError, ConfigError, TaskNotFound
 from eigentensor.program import Program, Role
 from eigentensor.receipt import Receipt
+from eigentensor.receipt.calls import SignedCall
 from eigentensor.task import order_uuid
 from eigentensor_client import steps
 from eigentensor_client.attempts import Attempts
+from eigentensor_client.channels.channel import CallResult
+from eigentensor_client.channels.functions import close as close_channels
+from eigentensor_client.channels.functions import operators_of
+from eigentensor_client.channels.operators import Operators
+from eigentensor_client.channels.operators import Terms as ChannelTerms
 from eigentensor_client.client import Client
 from eigentensor_client.offers import Offer
 from eigentensor_client.orders import Terms, Work, check_stage, read_rate, read_terms, terms_for
@@ -58,6 +64,9 @@ class Options(Offer):
     retries: int = 0
     network: str | None = None
     progress: bool = True
+    channel: "bool | Operators" = False
+    deposit: str | None = None
+    recheck: str = "0%"
 
     def __post_init__(self) -> None:
         for name in ("max_price", "min_price", "check_fee", "value_at_risk"):
@@ -79,6 +88,21 @@ class Options(Offer):
             raise BindingError(f"timeout is {self.timeout!r}", fix="Write seconds, or None.")
         if not isinstance(self.network, str | None):
             raise BindingError(f"network is {self.network!r}", fix="Write its name, or the path of its file.")
+        if self.channel is False and (self.deposit is not None or self.recheck != "0%"):
+            raise BindingError("deposit and recheck are of calls through channels", fix="Write channel=True as well.")
+
+    def operators(self) -> Operators | None:
+        """Where calls go, through channels; None: they are tasks."""
+        if isinstance(self.channel, Operators):
+            return self.channel
+        if not self.channel:
+            return None
+        given = {"deposit": self.deposit, "timeout": self.timeout}
+        terms = ChannelTerms(
+            max_price=self.max_price, value_at_risk=self.value_at_risk, recheck=self.recheck,
+            **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+        )  # fmt: skip
+        return operators_of((), self.network, terms)
 
     def terms(self, client: Client) -> Terms:
         """With which the stage can be waited for."""
@@ -97,6 +121,7 @@ class Options(Offer):
 @atexit.register
 def _close() -> None:
     """Closes what this process has opened."""
+    close_channels()
     for (process, *_), client in _clients.items():
         if process == os.getpid():
             client.close()
@@ -110,12 +135,12 @@ class _LikeTensor(type(Tensor)):  # type: ignore[misc]
 
 
 class Received(Tensor, metaclass=_LikeTensor):  # type: ignore[misc]
-    """A Tensor out of a task's result; what is computed from it is any other Tensor."""
+    """A Tensor out of a task's result, or a call's; what is computed from it is any other Tensor."""
 
-    result: TaskResult
+    result: TaskResult | CallResult
 
     @classmethod
-    def of(cls, uop: Any, result: TaskResult) -> Self:
+    def of(cls, uop: Any, result: TaskResult | CallResult) -> Self:
         """The Tensor of a tinygrad expression, with the result that it comes from."""
         tensor = cls(uop)
         tensor.result = result
@@ -126,9 +151,16 @@ class Received(Tensor, metaclass=_LikeTensor):  # type: ignore[misc]
         return Tensor(u)
 
     @property
-    def receipt(self) -> Receipt:
-        """The task's receipt as it stands when it is asked for; read from the chain each time."""
+    def receipt(self) -> Receipt | SignedCall:
+        """The receipt as it stands when it is asked for: of a task, which is read from the chain each time; of a call,
+        as far as the watch of its channel saw its batch."""
         return self.result.receipt
+
+    @property
+    def state(self) -> str:
+        """How the call stands, as its receipt proves it: `signed`, `committed`, `checked(k)`, `final, …`; of a task, in
+        the words that `ps` has."""
+        return self.result.state if isinstance(self.result, CallResult) else self.result.task.words
 
 
 class Both(Generic[P, R]):

@@ -14,9 +14,12 @@ from eigentensor.capture.signatures import Programs, Signatures, Use
 from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.program.binding import Results
 from eigentensor.runtime import CompiledGraph
-from eigentensor_client.calls import Both, Calls, Handle, Options, before, talking
+from eigentensor_client.calls import Both, Calls, Handle, Options, Received, before, talking
+from eigentensor_client.channels.functions import ChannelCalls
+from eigentensor_client.channels.operators import Operators, Terms
 from eigentensor_client.results import Plan
 from eigentensor_client.steps import in_thread
+from eigentensor_client.transfer import silent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +48,8 @@ class Function(Generic[P, R]):
         self._signatures = Signatures(wrapped, programs)
         self._name = self._signatures.name
         self._calls = Calls[R](self._signatures, options)
+        operators = options.operators()
+        self._channels = None if operators is None else ChannelCalls(operators)
         self._of_objects: dict[int, Programs] = {}
 
     def __repr__(self) -> str:
@@ -108,13 +113,20 @@ class Function(Generic[P, R]):
         """Posts a call, waits, fetches, verifies. Wrong arguments are refused before anything is sent.
 
         Raises what `Client.post` and `Client.wait` raise. Interrupted it leaves the task running and says how to go on.
+        With the option `channel` it is a paid call instead, in milliseconds; raises what `Operators.call` raises.
         """
         with self._alone(args, kwargs) as use, talking(self.options) as report:
+            if self._channels is not None:
+                called: R = self._channels.call(use, report, Received.of)
+                return called
             (handle,) = self._calls.post([use], report)
             return handle.finished(report)
 
     async def _remote_aio(self, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._alone(args, kwargs) as use:
+            if self._channels is not None:
+                called: R = await in_thread(self._channels.call, use, silent, Received.of)
+                return called
             (handle,) = await self._calls.post_aio([use])
             result: R = await handle.result.aio()
             return result
@@ -177,6 +189,10 @@ class Function(Generic[P, R]):
     # ---- How ----
 
     def _stateless(self, calls: Sequence[tuple[Sequence[Any], dict[str, Any]]]) -> list[Use]:
+        if self._channels is not None:
+            raise BindingError(
+                f"{self._name} is called through channels, which answer at once", fix="Call .remote, from threads."
+            )
         uses = self._signatures.uses(calls)
         if assigned := {name for use in uses for name in use.captured.assigned}:
             raise BindingError(
@@ -222,6 +238,10 @@ class function(Options):  # noqa: N801
     is a name or a file, by default what the environment names; a keystore too is named there. `progress` shows bars in
     a terminal.
 
+    `channel=True` makes calls that are paid without a task each, at the operators that $EIGENTENSOR_OPERATORS names;
+    `deposit` is what a channel is opened with, `recheck` the share of calls that is executed again here, `max_price`
+    the most that one costs. `eigentensor.channels(URL).function(…)` names operators itself.
+
     Raises BindingError, ConfigError for values that no option has.
     """
 
@@ -232,3 +252,23 @@ class function(Options):  # noqa: N801
 
     def __call__(self, wrapped: Callable[P, R]) -> Function[P, R]:
         return Function(wrapped, self)
+
+
+class channels(Operators):  # noqa: N801
+    """Operators by their URLs, to call through channels: `channels("https://…", deposit="0.5")`.
+
+    The first one that takes a call computes it; the next one does where it refuses or does not respond within `timeout`
+    seconds. Amounts are decimal strings in the market's token. `with` lets the channels go at its end; on chain they
+    stay open, and are taken up the next time. Raises BindingError for values that no option has.
+    """
+
+    def __init__(self, *urls: str, network: str | None = None, **terms: Any) -> None:
+        try:
+            chosen = Terms(**terms)
+        except TypeError as error:
+            raise BindingError(f"channels: {error}", fix="Its options are those of `Terms`.") from None
+        super().__init__(urls, chosen, network)
+
+    def function(self, **options: Any) -> function:
+        """As `eigentensor.function`, of calls through these channels."""
+        return function(channel=self, **options)

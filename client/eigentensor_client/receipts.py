@@ -10,6 +10,7 @@ from eigentensor.chain import Reader
 from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, NotYet, WrongResult
 from eigentensor.pace import UNKNOWN, Pace
 from eigentensor.receipt import Proved, Receipt, Standing, canonical, tasks_of
+from eigentensor.receipt.calls import CallStanding, SignedCall, is_call
 from eigentensor.receipt.facts import agrees, end_of, lost_by
 from eigentensor.reexecution.inputs import fetch_roots
 from eigentensor.store import GatewayClient
@@ -25,6 +26,7 @@ from eigentensor_client.task_view import TaskView
 
 if TYPE_CHECKING:
     from eigentensor_client.looking import Look
+    from eigentensor_client.schemas import channels as call_schemas
     from eigentensor_client.schemas import results as schemas
 
 _PROVABLE = (State.REVEALED, State.FINAL, State.CONVICTED)
@@ -50,15 +52,23 @@ def receipt_of(chain: Reader, gateway: GatewayClient, task: TaskView) -> Receipt
     return receipt.read(chain, task.order, parts)
 
 
-def load(path: Path) -> Receipt:
-    """The receipt in a file. Raises BlobNotFound, and WrongReceipt for what is none, or is not what it says."""
+def load(path: Path) -> Receipt | SignedCall:
+    """The receipt in a file, of a task or of a call. Raises BlobNotFound, and WrongReceipt for what is none, or is not
+    what it says."""
     with existing(path).open("rb") as file:
-        return Receipt.from_bytes(file.read(canonical.MOST + 1))
+        data = file.read(canonical.MOST + 1)
+    return SignedCall.from_bytes(data) if is_call(data) else Receipt.from_bytes(data)
 
 
 def write(path: Path, receipt: Receipt) -> None:
     """Writes a receipt's file, which is whole or not there. Raises ConfigError where none can be written."""
     data = receipt.to_bytes()
+    write_whole(path, lambda file: file.write_bytes(data))
+
+
+def write_call(path: Path, call: SignedCall) -> None:
+    """Writes a call receipt's file, as `write` does."""
+    data = call.to_bytes()
     write_whole(path, lambda file: file.write_bytes(data))
 
 
@@ -235,3 +245,93 @@ def _open_on_chain(receipt: Receipt, standing: Standing, pace: Pace) -> list[str
         over, until = standing.block > last, pace.block(last, standing.block)
         says.append("how it ends: " + ("it is not closed yet" if over else f"challenges come until {until}"))
     return says
+
+
+# ---- Calls ----
+
+
+def call_facts(call: SignedCall) -> "call_schemas.CallReceiptFacts":
+    """What a call receipt is about, as JSON."""
+    receipt = call.receipt
+    return {
+        "channel": receipt.channel.hex(),
+        "index": receipt.index,
+        "order": "0x" + receipt.order.hex(),
+        "outputs_root": "0x" + receipt.outputs_root.hex(),
+        "number": receipt.number,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A call receipt and what was found: its lines, how it stands on the chain, and a second execution, where asked
+    for."""
+
+    call: SignedCall
+    proved: tuple[Proved, ...]
+    standing: CallStanding | None = None
+    look: "Look | None" = None
+
+    def failure(self) -> EigenTensorError | None:
+        """As `Checked.failure`."""
+        if self.look is not None and not self.look.agrees:
+            return WrongResult(
+                f"the result of call {self.call.receipt.index} is wrong, as this machine computes it, twice",
+                fix="While its batch is open, whoever has its inputs can challenge it.",
+            )
+        if self.standing is not None and self.standing.state == "convicted":
+            return ExecutorConvicted(
+                f"operator {self.call.offer.operator} is convicted for batch {self.call.receipt.number}, which owes it",
+                fix="The channel's watch fetches what comes back.",
+            )
+        return None
+
+    def to_json(self) -> "call_schemas.CallReceiptCheck":
+        """`eigentensor.call-receipt-check/1`."""
+        look = self.look
+        return {
+            "schema": "eigentensor.call-receipt-check/1",
+            **call_facts(self.call),
+            "lines": [line.to_json() for line in self.proved],
+            "leaves_open": self.leaves_open(),
+            "now": None if self.standing is None else self.standing.to_json(),
+            "executed": None
+            if look is None
+            else {"agrees": look.agrees, "outputs_root": "0x" + look.outputs_root.hex()},
+        }
+
+    def lines(self) -> list[str | Table]:
+        """The same for people."""
+        receipt, now = self.call.receipt, self.standing
+        rows = [
+            ["call", f"{receipt.index} of channel {receipt.channel.hex()}"],
+            ["client", self.call.deal.client],
+            ["operator", self.call.offer.operator],
+            ["outputs", f"root 0x{receipt.outputs_root.hex()}"],
+        ]
+        if now is not None:
+            words = f", checked({now.confirmed})" if now.confirmed else ""
+            rows.append(["batch", f"{receipt.number}: {now.state}{words}, in block {now.block}"])
+        if self.look is not None:
+            rows.append(
+                ["executed", "again on this machine: " + ("the same" if self.look.agrees else "another result")]
+            )
+        proved = [
+            [line.by, line.what if now is not None or not line.left else f"{line.what} ({line.left})"]
+            for line in self.proved
+        ]
+        leaves_open = [["leaves open", says] for says in self.leaves_open()]
+        return [facts(rows), "", table(("by", "line"), proved), "", facts(leaves_open)]
+
+    def leaves_open(self) -> list[str]:
+        """What does not follow, in sentences, and what would help."""
+        says = []
+        if self.standing is None:
+            says.append("that it happened on that chain, how its batch stands, and stake: --chain asks the chain")
+        else:
+            says.append("that the node told the truth about the chain: ask another one, or your own")
+        if self.call.committed is None:
+            says.append("where a batch has it: `eigentensor channel receipt` writes it anew once that is committed")
+        if self.look is None:
+            says.append("that the result is right: --deep executes the program again")
+        return says

@@ -29,6 +29,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "session show": ("session show chat.json",),
     "session states": ("session states chat.json -o states.safetensors",),
     "session rewind": ("session rewind chat.json 3",),
+    "channel open": (
+        "channel open https://gpu.example --deposit 0.5",
+        "channel open https://gpu.example --deposit 0.5 --max-price 0.00001",
+    ),
+    "channel list": ("channel list",),
+    "channel show": ("channel show 3f2a",),
+    "channel fund": ("channel fund 3f2a 0.5",),
+    "channel leave": ("channel leave 3f2a",),
+    "channel close": ("channel close 3f2a", "channel close 3f2a --timeout 60"),
+    "channel watch": ("channel watch", "channel watch --once --json"),
+    "channel receipt": ("channel receipt 3f2a 17 -o call.receipt",),
     "deploy": (
         "deploy digits.program --name digits -w digits.safetensors --local",
         "deploy model.onnx --name model --max-price 0.05 --budget 2",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eigentensor.shortcuts import execute_graph_on_gpu as execute_graph_on_gpu
     from eigentensor.shortcuts import fetch_exported_task_by_uuid as fetch_exported_task_by_uuid
     from eigentensor.shortcuts import fetch_safetensors_by_uuid as fetch_safetensors_by_uuid
+    from eigentensor_client.function import channels as channels
     from eigentensor_client.function import function as function
 
 _HOMES = {
@@ -24,7 +25,8 @@ _HOMES = {
     "execute_graph_on_gpu": "eigentensor.shortcuts",
     "fetch_exported_task_by_uuid": "eigentensor.shortcuts",
     "fetch_safetensors_by_uuid": "eigentensor.shortcuts",
-    "function": "eigentensor_client.function",  # by name: the library needs no client
+    "channels": "eigentensor_client.function",  # by name: the library needs no client
+    "function": "eigentensor_client.function",
 }
 
 __all__ = sorted(_HOMES)

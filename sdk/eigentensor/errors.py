@@ -51,6 +51,7 @@ EigenTensorError
 │   ├── CallConflict        another order stands at the call's place: go on from the newest voucher
 │   ├── ChannelBusy         as many calls are under way as the offer lets: wait for one
 │   ├── ChannelSpent        deposit, or what a batch may cost, is used up: `.needed`
+│   ├── NoResponse          the operator does not answer: what was asked may have happened
 │   └── ChannelClosed       it takes no calls: left, concluded, ended, or its pool is over
 ├── ConfigError             settings, keys, funds
 │   ├── InsufficientFunds
@@ -334,6 +335,13 @@ class ChannelSpent(ChannelError):
     def __init__(self, what: str, needed: int, *, fix: str = "") -> None:
         super().__init__(what, fix=fix)
         self.needed = needed
+
+
+class NoResponse(ChannelError):
+    """The operator gives no response. A call stays under way: the same bytes are sent again, and paid for once."""
+
+    usual_fix = "Ask again later; if it stays away, close the channel: what is not spent comes back."
+    usual_topic = "channel"
 
 
 class ChannelClosed(ChannelError):

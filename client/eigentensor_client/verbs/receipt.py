@@ -13,12 +13,14 @@ from eigentensor_client.verbs.meeting import looking, paying
 
 if TYPE_CHECKING:
     from eigentensor.receipt import Receipt
+    from eigentensor.receipt.calls import SignedCall
     from eigentensor.store import GatewayClient
+    from eigentensor.task import Order
     from eigentensor_client.looking import Look
     from eigentensor_client.phases import Bar
     from eigentensor_client.schemas import results as schemas
 
-app = typer.Typer(help="Receipts of tasks: get, check.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Receipts of tasks and calls: get, check.", no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A receipt.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where to write the receipt.")]
@@ -61,13 +63,18 @@ def check(
 ) -> None:
     """Say what a receipt proves, and what it leaves open; where it is not what it says, which line, with code 8.
 
-    Alone it takes neither a network nor a key: signatures, hashes, and the market's rules.
+    Of a task, or of a call. Alone it takes neither a network nor a key: signatures, hashes, and the market's rules.
     """
     from eigentensor.receipt import compare, outputs_of, prove
+    from eigentensor.receipt.calls import SignedCall
     from eigentensor_client import receipts
     from eigentensor_client.files import existing
 
     receipt = receipts.load(file)
+    if isinstance(receipt, SignedCall):
+        means = (max_memory, timeout, unsafe_no_sandbox)
+        _check_call(receipt, outputs, network, means, chain=chain, deep=deep, json=json)
+        return
     proved = prove(receipt) + ([outputs_of(receipt, existing(outputs))] if outputs else [])
     checked, failed = receipts.Checked(receipt, tuple(proved)), None
     screen = Screen(as_json=json)
@@ -83,7 +90,7 @@ def check(
                     standing = compare(receipt, reader)
                 if deep:
                     try:
-                        look = _execute(receipt, gateway, bar, max_memory, timeout, unsafe=unsafe_no_sandbox)
+                        look = _execute_task(receipt, gateway, bar, (max_memory, timeout, unsafe_no_sandbox))
                     except EigenTensorError as error:
                         failed = error  # what is known without it is said before
             pace = reader.node.pace() if chain else UNKNOWN
@@ -94,22 +101,57 @@ def check(
         raise why
 
 
+def _check_call(
+    call: "SignedCall", outputs: Path | None, network: str | None, means: tuple[int, float, bool], *, chain: bool,
+    deep: bool, json: bool,
+) -> None:  # fmt: skip
+    from eigentensor.receipt.calls import compare, prove
+    from eigentensor_client import receipts
+
+    if outputs is not None:
+        raise BindingError("--outputs is of receipts of tasks", fix="--deep compares what a call gave.")
+    checked, failed, screen = receipts.CheckedCall(call, tuple(prove(call))), None, Screen(as_json=json)
+    if chain or deep:
+        from eigentensor.chain import Reader
+
+        with looking(network, json=json) as (screen, chosen, gateway), screen.work() as bar:
+            standing, look = None, None
+            if chain:
+                bar("asking the chain")
+                standing = compare(call, Reader(chosen))
+            if deep:
+                try:
+                    what = f"call {call.receipt.index}"
+                    look = _execute(what, call.order, call.receipt.outputs_root, gateway, bar, means)
+                except EigenTensorError as error:
+                    failed = error  # what is known without it is said before
+            checked = receipts.CheckedCall(call, checked.proved, standing, look)
+    fields = checked.to_json()
+    screen.result(fields["schema"], fields, *checked.lines())
+    if (why := failed or checked.failure()) is not None:
+        raise why
+
+
+def _execute_task(receipt: "Receipt", gateway: "GatewayClient", bar: "Bar", means: tuple[int, float, bool]) -> "Look":
+    claimed = receipt.life.outputs_root
+    if claimed is None:
+        raise BindingError("the executor revealed no result that --deep could compare", fix="Leave --deep out.")
+    return _execute(f"task {receipt.task}", receipt.order, claimed, gateway, bar, means)
+
+
 def _execute(
-    receipt: "Receipt", gateway: "GatewayClient", bar: "Bar", memory: int, seconds: float, *, unsafe: bool
+    what: str, order: "Order", claimed: bytes, gateway: "GatewayClient", bar: "Bar", means: tuple[int, float, bool]
 ) -> "Look":
     from eigentensor.reexecution.inputs import fetch_bound
     from eigentensor_client.looking import Means, look_again
 
-    claimed = receipt.life.outputs_root
-    if claimed is None:
-        raise BindingError("the executor revealed no result that --deep could compare", fix="Leave --deep out.")
     bar("fetching what the order names")
     try:
-        bound = fetch_bound(gateway, receipt.order)
+        bound = fetch_bound(gateway, order)
     except BlobNotFound as error:
         raise BlobNotFound(
-            f"what task {receipt.task} was executed with is not at the network's gateway, and its "
+            f"what {what} was executed with is not at the network's gateway, and its "
             f"result cannot be computed again: {error.what}",
             fix="--network names another gateway; `eigentensor blob put FILE` gives it what you still have.",
         ) from None
-    return look_again(bound, claimed, gateway, Means(memory, seconds, unsafe), bar)
+    return look_again(bound, claimed, gateway, Means(*means), bar)

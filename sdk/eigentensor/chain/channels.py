@@ -7,7 +7,7 @@ blocks. Orders of calls and everything signed about channels are of the deployme
 import uuid
 from collections.abc import Sequence
 from dataclasses import astuple, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eth_utils.address import to_checksum_address
 
@@ -17,6 +17,7 @@ from eigentensor.chain.paying import Payments
 from eigentensor.chain.refusals import talking_to
 from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.token import TokenMessages
+from eigentensor.chain.transactions import read_transaction
 from eigentensor.chain.views import (
     Answer,
     Balance,
@@ -98,6 +99,17 @@ class Channels:
     def seed_block_of(self, batch: bytes) -> int:
         """The block whose randomness decides about the batch; 0 before its commit. `Market.seed` records it."""
         return int(self._node.call(self._node.channels, "seedBlockOf", batch))
+
+    def sheets_of(self, transaction: bytes) -> "tuple[Sheet, ...]":
+        """What a commit brought, out of its transaction. Raises ChainError where that was sent by another contract."""
+        data = read_transaction(self._node.transaction(transaction)).data
+        commit, together = map(self._node.channels.function, ("commit", "multicall"))
+        if data[:4] == together.selector:  # with the begin of the next batch
+            (messages,) = together.arguments(data)
+            data = next((bytes(message) for message in messages if message[:4] == commit.selector), data)
+        _, _, sheets = commit.arguments(data)
+        with talking_to(self._node.network.rpc_url):
+            return tuple(_sheet(*sheet) for sheet in sheets)
 
     def balance_of(self, account: str) -> Balance:
         """The balance of an account here: wei of the token, free and held. Both zero for strangers."""
@@ -313,6 +325,14 @@ class ChannelMessages(Channels):
 
 def _opening(opening: Opening) -> tuple[bytes, int, bytes, bytes]:
     return opening.task, opening.slot, opening.outputs_root, opening.salt
+
+
+def _sheet(deal: Any, *values: Any) -> "Sheet":
+    from eigentensor.channel.lines import Sheet, Tail  # who only reads does not wait for what hashes tensors
+
+    count, amount, acked, root, signature, nodes, tail = values
+    calls = tuple(Tail(*call) for call in tail)
+    return Sheet(Deal(*deal), count, amount, acked, root, signature, tuple(nodes), calls)
 
 
 def _all(some: Sequence[Leaf] | Sequence[LeafProof]) -> list[tuple[object, ...]]:

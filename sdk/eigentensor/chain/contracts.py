@@ -85,6 +85,15 @@ class Function:
         """The calldata of a call. Raises EncodingError for arguments of other types."""
         return self.selector + _CODEC.encode(self.inputs, arguments)
 
+    def arguments(self, data: bytes) -> tuple[Any, ...]:
+        """The arguments of a call's calldata. Raises ChainError for the calldata of another one, or of none."""
+        try:
+            if data[:4] != self.selector:
+                raise nonsense(f"calldata that begins with 0x{data[:4].hex()} is another message")
+            return tuple(_CODEC.decode(self.inputs, data[4:]))
+        except DecodingError:
+            raise nonsense(f"{len(data)} bytes are no ({', '.join(self.inputs)})") from None
+
     def values(self, answer: bytes) -> Any:
         """The values returned: one value, or a tuple of several. Raises ChainError."""
         try:

@@ -25,8 +25,8 @@ class Task:
 
 
 class Stage(IntEnum):
-    """Where an answer stands. LOST: its bond went in a lost game, or it differed and has its bond back; EXPOSED: somebody
-    opened it too early."""
+    """Where an answer stands. LOST: its bond went in a lost game, or, of a batch, it differed and its bond is back;
+    EXPOSED: somebody opened it too early."""
 
     NONE = 0
     HIDDEN = 1

@@ -126,6 +126,11 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "ChannelClosed",
     ),
     "ChannelSpent": ("unit/test_paid_calls.py", "test_a_channel_spends_its_deposit_and_no_more", "ChannelSpent"),
+    "NoResponse": (
+        "unit/test_channel_caller.py",
+        "test_without_a_response_a_call_stays_under_way_and_another_process_takes_it_up",
+        "NoResponse",
+    ),
     "ToleranceExceeded": (
         "unit/test_planning.py",
         "test_no_path_is_exact_and_the_error_says_how_far_the_best_is",

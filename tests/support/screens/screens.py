@@ -39,6 +39,7 @@ from eigentensor_client.stages import failure
 from eigentensor_client.task_view import TaskView
 from eigentensor_client.verbs import (
     challenge,
+    channel,
     doctor,
     init,
     keystores,
@@ -67,6 +68,7 @@ from eigentensor_operator.quoting import speed
 from eigentensor_serve import cli as deploy
 from eigentensor_serve.apps.registry import App
 from eigentensor_serve.rows import Rows
+from support.screens import calls
 from support.screens import values as v
 from support.screens import values_parts as parts
 from support.screens.commands import on_path
@@ -230,6 +232,16 @@ def _receipt_check(screen: Screen) -> None:
     screen.result("eigentensor.receipt-check/1", checked.to_json(), *checked.lines())
 
 
+def _call_receipt(screen: Screen) -> None:
+    checked = calls.checked()
+    screen.result("eigentensor.call-receipt-check/1", checked.to_json(), *checked.lines())
+
+
+def _channel_watch(screen: Screen) -> None:
+    for seen in calls.SEEN:
+        channel.say_seen(screen, calls.FACTS["channel"], seen)
+
+
 def _app(screen: Screen) -> None:
     app = App("layer", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32, rows=Rows(2, ("x",), ("output",)))
     price = "nothing: this machine executes it"
@@ -295,6 +307,10 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "economics-channels-simulate": _lies,
     "economics-channels-tune": _offers,
     "receipt-check": _receipt_check,
+    "call-receipt": _call_receipt,
+    "channel-list": lambda screen: channel.show_channels(screen, [calls.FACTS], SHOW.amount),
+    "channel-show": lambda screen: channel.show_channel(screen, calls.FACTS, SHOW.amount),
+    "channel-watch": _channel_watch,
     "app": _app,
     "error": _error,
 }

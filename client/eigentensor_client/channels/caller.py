@@ -1,0 +1,289 @@
+"""Calls through one channel: signed, written down, sent, verified, written down. It knows no chain.
+
+Calls stand in order, as many at once as the offer lets. A refusal of the oldest one drops those behind it, which are
+signed anew. Where no response comes a call stays under way: the next caller, in this process or another, sends the same
+bytes first.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from eigentensor import merkle
+from eigentensor.channel import CallReceipt, hash_of, task_of
+from eigentensor.channel.calls import SALT, CallResponse, Computation, Payment
+from eigentensor.channel.payer import Payer
+from eigentensor.errors import ChannelClosed, ChannelError, EigenTensorError, NoResponse, WrongResult
+from eigentensor.store.tensors import parse_flat
+from eigentensor.task import NONE
+from eigentensor.task.signatures import Key
+from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
+from eigentensor_client.channels.ledger import Account, Call, Ledger, Stage
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call that somebody wants: what is to be computed, on which inputs, for how much."""
+
+    computation: Computation
+    body: bytes
+    """The inputs, and states that the operator does not have, a safetensors file; empty where there are none."""
+    price: int
+    """Wei."""
+    inputs: bytes
+    """The bindings root of the inputs; zeros: there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The outputs of a call, as they came, and the receipt of the operator: they have the root that it signed."""
+
+    call: Call
+    outputs: bytes
+    """A safetensors file."""
+
+    @property
+    def receipt(self) -> CallReceipt:
+        """The operator's receipt."""
+        return self.call.receipt
+
+    @property
+    def states(self) -> bytes:
+        """The bindings root of the new states, which the operator keeps; zeros: there are none."""
+        return self.call.response.states if self.call.response else NONE
+
+
+@dataclass(eq=False, slots=True)
+class _Turn:
+    """A call under way, in this process. `is_first`: it was the oldest one when it was sent."""
+
+    call: Call
+    is_first: bool
+    is_dropped: bool = False
+
+
+class Caller:
+    """Of one channel; for several threads at once."""
+
+    def __init__(
+        self, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, token: str, recheck: int = 0
+    ) -> None:
+        """`key` is the payer's. `recheck`: of a million calls so many are kept, to be executed again."""
+        self._ledger, self._key, self._endpoint, self._token = ledger, key, endpoint, token
+        self._account, self._payer = account, ledger.payer(account)
+        self._channel = account.agreement.channel
+        self._recheck = recheck
+        self._turn = threading.Condition()
+        self._turns: list[_Turn] = []
+        self._dropped = 0  # calls that were dropped, whose requests have not ended
+        self._broken = bool(self._payer.sent)  # calls are under way that nobody waits for
+
+    # ---- What there is ----
+
+    @property
+    def account(self) -> Account:
+        """The channel as it stands."""
+        return self._account
+
+    @property
+    def payer(self) -> Payer:
+        """What is signed so far."""
+        return self._payer
+
+    # ---- Calls ----
+
+    def call(self, request: Request, seconds: float = PATIENCE) -> Response:
+        """The response to a call: its outputs have the root that its receipt is signed for.
+
+        Raises ChannelClosed, ChannelSpent before anything is signed; ChannelError where the operator refuses, and
+        nothing is owed; NoResponse, WrongReceipt, WrongResult after which the call is under way: `resume` takes it up.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            turn = self._signed(request, end)
+            response = self._finished(turn, end)
+            if response is not None:
+                return response
+
+    def resume(self, seconds: float = PATIENCE) -> list[Response]:
+        """Sends the calls again that are under way and that nobody waits for, the same bytes, and takes their
+        responses. Those that the operator never took are dropped: nothing is owed for them. Raises as `call`."""
+        end = time.monotonic() + seconds
+        with self._turn:
+            return self._resumed(end)
+
+    def _resumed(self, end: float) -> list[Response]:
+        """Holding the lock: nobody else may call meanwhile."""
+        responses: list[Response] = []
+        if not self._broken or self._turns:
+            return responses
+        for call in self._ledger.under_way(self._channel):
+            try:
+                responses.append(self._taken(call, *self._ask(call, end)))
+            except NoResponse:
+                raise
+            except ChannelError:
+                self._refused(call)
+                break
+        self._broken = False
+        self._turn.notify_all()
+        return responses
+
+    def _signed(self, request: Request, end: float) -> _Turn:
+        """A call, signed and written, when there is room for it."""
+        with self._turn:
+            while self._dropped or len(self._turns) >= self._payer.offer.tail or (self._broken and self._turns):
+                self._wait(end)
+            if self._account.stage is not Stage.OPEN:
+                raise ChannelClosed(f"channel {self._channel.hex()} is {self._account.stage}")
+            self._resumed(end)
+            call = self._written(request)
+            turn = _Turn(call, not self._turns)
+            self._turns.append(turn)
+            return turn
+
+    def _written(self, request: Request) -> Call:
+        payer, salt = self._payer, secrets.randbits(SALT)
+        order = request.computation.order(payer.deal, self._channel, payer.next, salt, request.inputs)
+        hash_ = task_of(payer.domain, order)
+        after, voucher = payer.called(hash_, request.price)
+        payment = Payment(salt, request.inputs, voucher, self._key.sign(hash_of(payer.domain, voucher)))
+        chosen = secrets.randbelow(_MILLION) < self._recheck
+        call = Call(payer.next, request.computation, payment, hash_, request.price, request.body, chosen=chosen)
+        with self._as_written():
+            self._ledger.sign(self._channel, call)
+        self._payer = after
+        return call
+
+    def _finished(self, turn: _Turn, end: float) -> Response | None:
+        """The response, taken in its turn; None: it is to be signed anew."""
+        while True:
+            answer = self._answer(turn, end)
+            with self._turn:
+                while not turn.is_dropped and not self._broken and self._turns[0] is not turn:
+                    self._turn.wait()
+                if turn.is_dropped:
+                    self._dropped -= 1
+                    self._turn.notify_all()
+                    return None
+                if self._broken:
+                    self._leave(turn)
+                    raise NoResponse(f"call {turn.call.index} is under way behind one that has no response")
+                if not isinstance(answer, EigenTensorError):
+                    return self._take(turn, *answer)
+                if isinstance(answer, ChannelError) and not isinstance(answer, NoResponse):
+                    if turn.is_first:
+                        self._drop(turn)
+                        raise answer
+                    turn.is_first = True  # it came before those that it goes on from: now it stands first
+                else:
+                    self._break(turn)
+                    raise answer
+
+    def _answer(self, turn: _Turn, end: float) -> tuple[CallResponse, bytes] | EigenTensorError:
+        try:
+            return self._ask(turn.call, end)
+        except EigenTensorError as error:
+            return error
+        except BaseException:
+            with self._turn:
+                self._break(turn)
+            raise
+
+    def _ask(self, call: Call, end: float) -> tuple[CallResponse, bytes]:
+        left = max(0.1, end - time.monotonic())
+        return self._endpoint.call(self._payer.domain, self._token, call.computation, call.payment, call.body, left)
+
+    def _take(self, turn: _Turn, response: CallResponse, outputs: bytes) -> Response:
+        try:
+            taken = self._taken(turn.call, response, outputs)
+        except BaseException:
+            self._break(turn)
+            raise
+        self._leave(turn)
+        return taken
+
+    def _taken(self, call: Call, response: CallResponse, outputs: bytes) -> Response:
+        """Verified, and on disk."""
+        states = response.states if response.states != NONE else merkle.bindings_root({})
+        root = merkle.outputs_root(_outputs_root(outputs), states)
+        after = self._payer.received(response, root)
+        with self._as_written():
+            self._ledger.receive(self._channel, call, response)
+        self._payer = after
+        return Response(replace(call, response=response), outputs)
+
+    @contextmanager
+    def _as_written(self) -> Iterator[None]:
+        """Whatever ends the block early leaves open what was written: the ledger says it, and calls are taken up."""
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            self._payer = self._ledger.payer(self._account)
+            self._turn.notify_all()
+            raise
+
+    def _drop(self, turn: _Turn) -> None:
+        """The oldest call is refused: so are all behind it."""
+        self._turns.remove(turn)
+        for other in self._turns:
+            other.is_dropped = True
+        self._dropped += len(self._turns)
+        self._turns.clear()
+        self._refused(turn.call)
+        self._turn.notify_all()
+
+    def _refused(self, call: Call) -> None:
+        self._ledger.drop(self._channel, call.index)
+        self._payer = self._payer.refused()
+
+    def _break(self, turn: _Turn) -> None:
+        """The call stays under way, and so do those behind it."""
+        self._broken = True
+        self._leave(turn)
+
+    def _leave(self, turn: _Turn) -> None:
+        with suppress(ValueError):
+            self._turns.remove(turn)
+        self._turn.notify_all()
+
+    def _wait(self, end: float) -> None:
+        if not self._turn.wait(max(0.0, end - time.monotonic())):
+            raise NoResponse("calls are under way before this one, and have no response yet: it was not signed")
+
+    # ---- What the chain says ----
+
+    def update(self, change: Callable[[Account, Payer], tuple[Account, Payer]]) -> None:
+        """Takes a change of the channel, which is written with it."""
+        with self._turn:
+            account, payer = change(self._account, self._payer)
+            if account != self._account:
+                self._ledger.update(account)
+            self._account, self._payer = account, payer
+
+    def drained(self, seconds: float = PATIENCE) -> Payer:
+        """What is signed when nothing is under way any more. Raises NoResponse."""
+        end = time.monotonic() + seconds
+        with self._turn:
+            while self._dropped or self._turns:
+                self._wait(end)
+            self._resumed(end)
+            return self._payer
+
+
+def _root(data: bytes) -> bytes:
+    return merkle.bindings_root({name: merkle.array_root(*tensor) for name, tensor in parse_flat(data).items()})
+
+
+def _outputs_root(outputs: bytes) -> bytes:
+    """The bindings root of outputs. Raises WrongResult for bytes that are no outputs."""
+    try:
+        return _root(outputs) if outputs else merkle.bindings_root({})
+    except EigenTensorError as error:
+        raise WrongResult(f"the outputs cannot be read: {error.what}") from None
