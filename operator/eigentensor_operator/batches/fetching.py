@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from eigentensor.chain.keys import limit_recursion
 from eigentensor.channel.life import BatchLife
 from eigentensor.channel.lines import CallPlace, CallProof, open_line
 from eigentensor.channel.shown import ShareRequest, ShownCall, ShownShare
@@ -37,6 +38,7 @@ class Endpoint:
         """`limit` is the largest blob in bytes. Raises GatewayError for what is no URL of HTTP."""
         if not url.startswith(("http://", "https://")):
             raise GatewayError(f"{url!r} is no URL of an endpoint", fix="Its operator publishes another one.")
+        limit_recursion()  # what it answers may be nested as deep as it likes
         self.store, self._limit, self._url = store, limit, url.rstrip("/")
         self._http = httpx.Client(timeout=SECONDS, follow_redirects=False)
 
