@@ -76,6 +76,7 @@ BLOCKS = {
         "Ten lines": "test_the_ten_lines_run",
         "Three lines": "integration/test_three_lines.py, and paid in e2e/test_three_lines.py",
         "Three terminals": "e2e/test_commands.py",
+        "Calls in milliseconds": "integration/test_channel_functions.py, with another function",
     },
     "client/README.md": {
         "The client: plan, pay, wait, verify": "e2e/test_commands.py, with another model; e2e/test_serve.py",
