@@ -57,7 +57,7 @@ def test_a_channel_by_verbs_alone(place: Place, client: Chain, network: Network,
         code, opened = run("channel", "open", url, *words, "--max-price", "0.000001")
         assert (code, opened["error"]) == (11, "TermsRefused")
         code, opened = run("channel", "open", url, *words)
-        assert (code, opened["schema"], opened["stage"]) == (0, "eigentensor.channel/1", "open")
+        assert (code, opened["schema"], opened["stage"]) == (0, "eigentensor.channel-account/1", "open")
         name = opened["channel"][:8]
         assert run("channel", "list")[1]["channels"] == [{n: v for n, v in opened.items() if n != "schema"}]
         assert int(run("channel", "fund", name, "0.01")[1]["deposit"]) == to_wei("0.02")

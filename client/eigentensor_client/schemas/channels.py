@@ -62,10 +62,10 @@ class ChannelFacts(TypedDict):
 
 
 @documented
-class Channel(ChannelFacts):
-    """`eigentensor.channel/1`: a channel."""
+class ChannelAccount(ChannelFacts):
+    """`eigentensor.channel-account/1`: a channel, as its client knows it."""
 
-    schema: Literal["eigentensor.channel/1"]
+    schema: Literal["eigentensor.channel-account/1"]
     """Says what this object is."""
 
 

@@ -282,7 +282,7 @@ def _shown(screen: Screen, client: "Client", ledger: "Ledger", account: "Account
 
 
 def show_channel(screen: Screen, fields: "schemas.ChannelFacts", amount: "Amount") -> None:
-    """`eigentensor.channel/1`."""
+    """`eigentensor.channel-account/1`."""
     rows = [
         ["channel", fields["channel"]],
         ["operator", f"{fields['operator']}, {fields['url']}"],
@@ -300,7 +300,7 @@ def show_channel(screen: Screen, fields: "schemas.ChannelFacts", amount: "Amount
     shown: list[str | Table] = [facts(rows)]
     if lines:
         shown += ["", table(columns, lines)]
-    screen.result("eigentensor.channel/1", fields, *shown)
+    screen.result("eigentensor.channel-account/1", fields, *shown)
 
 
 def show_channels(screen: Screen, channels: "list[schemas.ChannelFacts]", amount: "Amount") -> None:
