@@ -40,7 +40,7 @@ class Standing:
     def rolled_back(self, block: int) -> None:
         """What happened after a block happened no more."""
         self.chain = self.chain.rolled_back(block)
-        self.head = min(self.head, block)
+        self.head = max(0, min(self.head, block))
 
     def channel(self, pool: bytes, channel: bytes) -> ChannelLife | None:
         """What the chain shows of a channel; None: it is not open there."""
