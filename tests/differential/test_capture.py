@@ -100,6 +100,7 @@ def test_what_a_training_step_assigns_is_a_state() -> None:
     assert {r.name for r in made.program.results if r.kind is Kind.STATE} == set(made.states)
 
 
+@pytest.mark.slow
 def test_training_steps_follow_tinygrad_through_the_states() -> None:
     graph, made = graphs()[TRAINING], captured(TRAINING)
     tensors = graph.bound(made)

@@ -36,6 +36,7 @@ def test_the_simulation_prints_what_stands_beside_it() -> None:
     assert heat() == HEAT.read_text()
 
 
+@pytest.mark.slow
 def test_the_training_loses_what_stands_beside_it() -> None:
     """The first task of ten."""
     assert next(losses()) == TRAINING.read_text().splitlines(keepends=True)[0]

@@ -41,7 +41,9 @@ def test_a_chain_that_is_not_new_is_refused(chain: Anvil) -> None:
         deploy(chain.rpc_url)
 
 
-@pytest.mark.parametrize("change", [{"gas": 100_000}, {"made": (f"0x{'11' * 20}",)}])
+@pytest.mark.parametrize(
+    "change", [pytest.param({"gas": 100_000}, marks=pytest.mark.slow), {"made": (f"0x{'11' * 20}",)}]
+)
 def test_what_comes_out_otherwise_than_recorded_is_refused(chain: Anvil, change: dict[str, object]) -> None:
     recording = Recording.load()
     first, *others = recording.sent

@@ -48,6 +48,7 @@ def built(folder: Path, bits: int) -> Path:
     return file
 
 
+@pytest.mark.slow  # tests/differential/test_selftest.py holds the devices to it
 def test_this_machine_is_admitted() -> None:
     done = eigentensor("doctor", "CPU", "--json")
     report = findings(done)

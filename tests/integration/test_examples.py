@@ -18,6 +18,7 @@ from eigentensor_client.cli import main
 EXAMPLES = Path(__file__).parents[2] / "client" / "examples"
 
 
+@pytest.mark.slow
 def test_digits_learns_and_becomes_a_small_program_with_weights() -> None:
     names = runpy.run_path(str(EXAMPLES / "digits.py"))
     training, held_out = names["load"]()

@@ -79,7 +79,8 @@ def mapped(net: Devnet, count: int) -> list[Any]:
     return [y if isinstance(y, Exception) else y.tolist() for y in doubled.map(rows, return_exceptions=True)]
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [6, pytest.param(50, marks=pytest.mark.timeout(900))])
 def test_a_map_over_a_stock_network_brings_every_result(net: Devnet, count: int) -> None:
     assert mapped(net, count) == [[2.0 * number] * 4 for number in range(count)]
 

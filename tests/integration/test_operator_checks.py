@@ -76,7 +76,8 @@ def checked_by_others(party: Party) -> Terms:
     return replace(TERMS, exec=60, check_rate=WAD, operators=operators_root([bytes.fromhex(party.address[2:])]))
 
 
-@pytest.mark.parametrize("kills", [("execute",), pytest.param(STEPS, marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/e2e/test_life.py kills one unmarked
+@pytest.mark.parametrize("kills", [("execute",), STEPS])
 def test_a_verifier_killed_at_any_step_gives_one_answer_that_ends_the_wait_and_is_paid(
     net: Devnet, client: Client, executor: Party, verifier: Party, kills: tuple[str, ...]
 ) -> None:

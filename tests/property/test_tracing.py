@@ -373,7 +373,9 @@ def test_a_device_that_computes_something_else_is_not_believed() -> None:
     assert element.accumulators(0, {1, length // 2}) == right.accumulators(0, {1, length // 2})
 
 
-@pytest.mark.parametrize("error", [LimitError("out of memory"), OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [LimitError("out of memory"), pytest.param(OSError(28, "No space left on device"), marks=pytest.mark.slow)]
+)
 def test_a_device_that_fails_does_not_stop_a_game(error: Exception) -> None:
     account, _ = long_sums()
 

@@ -76,7 +76,9 @@ def _captured(
             recording.stand_in(tensors[name], placeholder(name, converted[name]))
         held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
         doing("running the function")
-        results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(called(function, arguments)).items()}
+        with located(adapter.defined_at(function)):
+            outputs = named_outputs(called(function, arguments))
+        results = {(Kind.OUTPUT, name): tensor for name, tensor in outputs.items()}
         changed = [name for name, (uop, _) in held.items() if tensors[name].uop is not uop]
         if weak := [name for name in changed if name not in data]:
             raise CaptureError(f"{weak[0]!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
