@@ -5,7 +5,7 @@ A struct is a dataclass whose fields end their annotation with their Solidity ty
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
@@ -35,15 +35,22 @@ def fit(value: Any, what: str) -> None:
     for name, kind in kinds(type(value)).items():
         field = getattr(value, name)
         if kind == "address":
-            fits = is_address(field)
+            checked = _checked(field) if isinstance(field, str) else None
+            fits = checked is not None
         elif kind == "bytes32":
             fits = isinstance(field, bytes) and len(field) == _WORD
         else:
             fits = type(field) is int and field >= 0 and field.bit_length() <= _bits(kind)
         if not fits:
             raise ValueError(f"{name} of {what} must be a {kind}, not {field!r}")
-        if kind == "address":
-            object.__setattr__(value, name, to_checksum_address(field))
+        if kind == "address" and checked != field:
+            object.__setattr__(value, name, checked)
+
+
+@lru_cache(1024)
+def _checked(address: str) -> str | None:
+    """An address with its checksum; None for what is none. Those that pay and serve call after call are the same."""
+    return str(to_checksum_address(address)) if is_address(address) else None
 
 
 def type_hash(struct: Any) -> bytes:
