@@ -1,9 +1,11 @@
 """The gas that contracts/README.md states is that of the snapshots, to which every run of forge holds the contracts."""
 
+import json
 import re
 
 import pytest
 
+from eigentensor_operator.calls.interface import Load
 from support.bench.gas import CONTRACTS, Figures, tables
 
 
@@ -23,3 +25,9 @@ def test_the_tables_of_the_referee_have_no_other_figures(name: str, title: str) 
 
 
 GOALS = {"600", "800"}
+
+
+def test_an_operator_reckons_with_at_least_what_lines_and_tails_take() -> None:
+    gas = json.loads((CONTRACTS / "snapshots/calls.json").read_text())
+    assert int(gas["a line"]) <= Load(lines=1).gas < int(gas["a line"]) + 500
+    assert int(gas["a tail of 8, on top of its line"]) <= Load(tails=8).gas

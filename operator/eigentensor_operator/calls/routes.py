@@ -17,9 +17,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import Scope
 
-from eigentensor.channel import recover, x402
+from eigentensor import merkle
+from eigentensor.channel import LineProof, open_line, recover, x402
 from eigentensor.channel.calls import Computation, DealRequest, Quotes
-from eigentensor.channel.shown import ShareRequest, ShownShare
+from eigentensor.channel.shown import ShareRequest, ShownCall, ShownShare
 from eigentensor.errors import BlobNotFound, CallConflict, CallRefused, ChannelClosed, EigenTensorError, TaskNotFound
 from eigentensor.store import LocalStore
 from eigentensor.task.order import Domain
@@ -28,9 +29,8 @@ from eigentensor.web.limits import BodyLimit
 from eigentensor.wire import unhex
 from eigentensor_operator.calls.channels import ServedChannel, ServedProgram
 from eigentensor_operator.calls.inputs import Inputs
-from eigentensor_operator.calls.interface import Draws
+from eigentensor_operator.calls.interface import DrawnShare, Draws
 from eigentensor_operator.calls.service import CallService
-from eigentensor_operator.calls.showing import show_share
 
 SAFETENSORS = "application/vnd.safetensors"
 _SMALL = 1 << 18  # bytes of a body that is hashed at once, instead of in a thread
@@ -93,7 +93,7 @@ def calls_app(service: CallService, where: Where, draws: Draws) -> FastAPI:
         if account is None:
             raise CallRefused("the request for the share is not signed", fix="Sign it as a candidate's signer.")
         drawn = draws.drawn(request.batch, request.share, account)
-        lines, calls = show_share(service, drawn)
+        lines, calls = _shown_share(service, drawn)
         return JSONResponse(ShownShare(request.batch, request.share, lines, calls).to_json())
 
     @app.get("/v1/blobs/{root}")
@@ -183,6 +183,26 @@ def _query(request: Request) -> list[tuple[str, str]]:
         return parse_qsl(request.scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=2048)
     except ValueError as error:
         raise CallRefused(f"the query is malformed: {error}", fix="Name program=ROOT and what it binds.") from None
+
+
+def _shown_share(service: CallService, drawn: DrawnShare) -> tuple[tuple[LineProof, ...], tuple[ShownCall, ...]]:
+    """The lines of a share and its calls. Raises TaskNotFound for a batch that is not committed, or over."""
+    lines = service.lines_of(drawn.pool, drawn.number)
+    calls = service.calls_of(drawn.pool, drawn.number)
+    if not lines or any(number >= len(calls) for number in drawn.calls):
+        raise TaskNotFound("nothing is kept of this batch: it is not committed, or over")
+    positions = [
+        next(at for at, line in enumerate(lines) if line.index_of(number) is not None) for number in drawn.calls
+    ]
+    shown = sorted(set(positions))
+    levels = {at: service.leaves_of(lines[at].channel)[: lines[at].first + lines[at].count] for at in shown}
+    opened = []
+    for number, at in zip(drawn.calls, positions, strict=True):
+        call = calls[number]
+        path = merkle.path(levels[at], call.receipt.index)
+        result = merkle.result_of(call.receipt.outputs_root)
+        opened.append(ShownCall(shown.index(at), call.receipt.index, call.order, call.variables, result, path))
+    return tuple(open_line(lines, at) for at in shown), tuple(opened)
 
 
 async def _object(request: Request) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from eigentensor import merkle
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Struct, Voucher
 from eigentensor.channel.signed import nonce_of
 from eigentensor.errors import BindingError, TaskError
+from eigentensor.program.codec import SEMANTICS
 from eigentensor.task.order import NONE, Order
 from eigentensor.wire import BOOLEAN, Address, Block, Count, Data, Hash, Object, Size, Wei, read, unhex
 
 SALT = 192  #: random bits of an order's nonce
-SEMANTICS = 1  # of the numerics: the program's, which its root names as well
 _HASH = 32  # bytes
 _Kind = TypeVar("_Kind", bound=Object)
 

@@ -18,6 +18,7 @@ from eigentensor.economics import Parameters, shares
 from eigentensor.task.candidates import DRAWS
 from eigentensor.task.events import Ended, Leaf, Moved, Opened, Seeded
 from eigentensor.task.order import Order
+from eigentensor.task.windows import Windows
 
 #: What happens to a batch: its begin, its own events, the record of its seed block's random value, moves of its games.
 Happening = calls.Begun | calls.BatchEvent | Seeded | Opened | Moved | Ended
@@ -100,7 +101,7 @@ class BatchConviction:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchLife:
+class BatchLife(Windows):
     """A batch of a pool: before its begin is in a block its state is NONE. `since` is the block of its last step from
     state to state, `mix` its seed once that is recorded. `events` are what it was made of, in the chain's order."""
 
@@ -170,30 +171,9 @@ class BatchLife:
         return self.begun_at + self.offer.epoch
 
     @property
-    def seed_block(self) -> int:
-        """S: the block whose randomness decides which calls are checked by whom."""
-        assert self.committed_at is not None
-        return economics.seed_block(self.committed_at, self.parameters.lag, self.parameters.grid)
-
-    @property
-    def record_by(self) -> int:
-        """The last block for the record of the seed."""
-        return self.seed_block + self.parameters.record
-
-    @property
-    def check_by(self) -> int:
-        """The last block of an answer; the roots of the shares are revealed after it."""
-        return self.seed_block + economics.check_window(self.parameters, self.offer.exec)
-
-    @property
-    def reveal_by(self) -> int:
-        """The last block in which the operator reveals the roots of the shares."""
-        return self.seed_block + economics.reveal_window(self.parameters, self.offer.exec)
-
-    @property
-    def answers_by(self) -> int:
-        """The last block in which answers are opened."""
-        return (self.revealed_at or self.reveal_by) + self.parameters.reveal
+    def exec(self) -> int:
+        """Blocks that the execution of one share may take."""
+        return self.offer.exec
 
     @property
     def demand_by(self) -> int:

@@ -40,6 +40,7 @@ from eigentensor.task.events import (
 )
 from eigentensor.task.order import Order
 from eigentensor.task.state import Cause, State
+from eigentensor.task.windows import Windows
 
 #: What happens to a task: its own events, and the record of its seed block's random value.
 Happening = TaskEvent | Seeded
@@ -111,7 +112,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class Life(Windows):
     """A task of one market from its order on: before it is in a block its state is NONE.
 
     `since` is the block of its last step from state to state, `mix` its seed once that is recorded. Prices and amounts
@@ -186,30 +187,9 @@ class Life:
                 return None
 
     @property
-    def seed_block(self) -> int:
-        """S: the block whose randomness decides whether a committed task is checked."""
-        assert self.committed_at is not None
-        return economics.seed_block(self.committed_at, self.parameters.lag, self.parameters.grid)
-
-    @property
-    def record_by(self) -> int:
-        """The last block for the record of the seed."""
-        return self.seed_block + self.parameters.record
-
-    @property
-    def check_by(self) -> int:
-        """The last block of an answer. Before it a drawn task is revealed only if nobody is left that may answer."""
-        return self.seed_block + economics.check_window(self.parameters, self.order.exec)
-
-    @property
-    def reveal_by(self) -> int:
-        """The last block of the executor's reveal."""
-        return self.seed_block + economics.reveal_window(self.parameters, self.order.exec)
-
-    @property
-    def answers_by(self) -> int:
-        """The last block in which verifiers open their answers."""
-        return (self.revealed_at or self.reveal_by) + self.parameters.reveal
+    def exec(self) -> int:
+        """Blocks that the executor has for its commit."""
+        return self.order.exec
 
     @property
     def challenge_by(self) -> int:
