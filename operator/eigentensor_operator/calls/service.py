@@ -397,6 +397,11 @@ class CallService:
             is_dealt = any(deal.pool == pool and deal.open_by >= self._standing.head for deal in self._deals.values())
             return is_dealt or bool(known and known.open_channels)
 
+    def is_short(self, pool: bytes) -> bool:
+        """See `Calls`."""
+        with self._lock:
+            return any(known.is_short for known in self._channels.values() if known.pool == pool)
+
     def observe(self, event: Event) -> None:
         """See `Calls`."""
         with self._lock:

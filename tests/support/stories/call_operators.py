@@ -12,10 +12,10 @@ import httpx
 import numpy as np
 
 from eigentensor import merkle
-from eigentensor.chain import Chain, to_wei
+from eigentensor.chain import Chain, Mined, to_wei
 from eigentensor.channel import Key, Offer, batch_of, events, hash_of, task_of, x402
 from eigentensor.channel.calls import Computation, DealRequest, Payment, Quotes, SignedDeal
-from eigentensor.channel.life import BatchLife
+from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.channel.payer import Payer
 from eigentensor.economics import WAD
 from eigentensor.program import Role, encode
@@ -25,8 +25,10 @@ from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.batches.drawing import OwnDraws
 from eigentensor_operator.batches.fetching import Sources
 from eigentensor_operator.batches.running import Running
+from eigentensor_operator.batches.showing import Shown
 from eigentensor_operator.batches.steps import Steps as BatchSteps
 from eigentensor_operator.batches.store import BatchStore
+from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.routes import Where, calls_app
 from eigentensor_operator.calls.service import CallService, Rules
@@ -62,6 +64,21 @@ class Wrong:
         outputs = {name: array.copy() for name, array in results.outputs.items()}
         next(iter(outputs.values())).reshape(-1)[3] += 1
         return replace(results, outputs=outputs)
+
+
+class Lax(CallService):
+    """Executes what its offer does not allow."""
+
+    def quoted(self, channel: bytes, computation: Computation) -> tuple[ServedProgram, int]:
+        served = self._programs[computation.program, computation.weights]
+        return served, served.price * computation.repeat
+
+
+class Mean(BatchSteps):
+    """Shows calls that are demanded, but no leaf of their inputs."""
+
+    def _show_call(self, life: BatchLife, shown: Shown, demand: CallDemand, closed: set[CallDemand]) -> Mined | None:
+        return None if demand.leaves else super()._show_call(life, shown, demand, closed)
 
 
 @dataclass
@@ -104,7 +121,8 @@ class Street:
     @contextmanager
     def operating(
         self, chain: Chain, offer: Offer | None = None, made: Programs | None = None, key: Key | None = None,
-        *, silent: bool = False,
+        listed: Mapping[bytes, int] | None = None,
+        *, silent: bool = False, service_of: type[CallService] = CallService, steps_of: type[BatchSteps] = BatchSteps,
     ) -> Iterator[Operator]:  # fmt: skip
         """A daemon until the block ends; with an offer it serves calls. `silent`: its shares are served to nobody."""
         folder = self.folder / chain.address
@@ -120,11 +138,11 @@ class Street:
                 stack.callback(ledger.close)
                 rules, served = Rules(opening=1000), list(made.served.values())
                 parameters = chain.deployment.parameters
-                service = CallService(domain, parameters, key, ledger, LocalStore(folder / "shelf"), served, rules)
+                service = service_of(domain, parameters, key, ledger, LocalStore(folder / "shelf"), served, rules)
                 stack.callback(service.close)
-                service.offer(offer, made.listed)
+                service.offer(offer, listed or made.listed)
                 for one in made.served.values():  # as whoever starts an operator gives it its programs
-                    store.put(encode(one.program))
+                    gateway.upload(store.path(store.put(encode(one.program))))
             device, sources = Device(1 << 28), Sources(gateway, domain, chain.account)
             stack.callback(sources.close)
             batches: list[Running] = []
@@ -137,7 +155,7 @@ class Street:
                 url = f"http://127.0.0.1:{server.port}"
             policy = self.policy(chain, "http://127.0.0.1:9" if silent else url)
             drain, metrics = folder / "draining", Metrics(chain.deployment.token_symbol)
-            hands = BatchSteps(chain, service, sources, device, drain, chain.address)
+            hands = steps_of(chain, service, sources, device, drain, chain.address)
             running = Running(chain, BatchStore(folder / "batches.sqlite"), hands, policy, metrics, service)
             batches.append(running)
             stack.callback(running.close)
@@ -215,15 +233,15 @@ class HttpCaller:
         self.payer = self.payer.funded(deposit)
         self._taken("GET", f"/v1/channels/{self.payer.channel.hex()}")
 
-    def call(self, value: float) -> None:
+    def call(self, value: float, repeat: int = 1) -> None:
         """One paid call of `scaling`, as soon as a batch takes it."""
-        x = {"x": ones(value)}
+        x, work = {"x": ones(value)}, replace(self.work, repeat=repeat)
         root = merkle.role_root(scaling(), Role.INPUT, x)
-        order = self.work.order(self.signed.deal, self.payer.channel, self.payer.next, 7, root)
-        after, voucher = self.payer.called(task_of(self.domain, order), self.price)
+        order = work.order(self.signed.deal, self.payer.channel, self.payer.next, 7, root)
+        after, voucher = self.payer.called(task_of(self.domain, order), self.price * repeat)
         payment = Payment(7, root, voucher, PAYER.sign(hash_of(self.domain, voucher)))
         headers = {x402.SIGNATURE: x402.signature(payment, {"scheme": x402.SCHEME})}
-        path, query = f"/v1/channels/{self.payer.channel.hex()}/calls", tuple(self.work.query())
+        path, query = f"/v1/channels/{self.payer.channel.hex()}/calls", tuple(work.query())
         response = self._taken("POST", path, params=query, content=dump_safetensors(x), headers=headers)
         answer = x402.read_response(response.headers[x402.RESPONSE])
         outputs = {name: array for name, (_, array) in parse_flat(response.content).items()}
