@@ -200,8 +200,7 @@ class Sources:
             except EigenTensorError:
                 return None
             for quote in quotes:
-                listed = {one.program: one.repeat for one in quote.programs}
-                if merkle.programs_root(listed) == offer.programs:
+                if quote.offer == offer and (listed := quote.listed) is not None:
                     self._programs[pool] = listed
         return self._programs.get(pool)
 

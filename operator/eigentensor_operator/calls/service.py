@@ -142,7 +142,7 @@ class CallService:
     def _quote(self, pool: bytes, offer: Offer) -> Quote:
         listed, newest = self._listed[pool], self._standing.newest(pool)
         programs = tuple(
-            ProgramQuote(served.root, served.repeat, served.price, served.execution.is_warm)
+            ProgramQuote(served.root, min(served.repeat, listed[served.root]), served.price, served.execution.is_warm)
             for served in self._programs.values()
             if served.root in listed
         )
