@@ -15,7 +15,7 @@ from eigentensor.reexecution.warm import WarmExecution
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil
-from support.stories.call_operators import PRICE, HttpCaller, Lax, Mean, Street, Wrong, of_kind, offered, until
+from support.stories.call_operators import PRICE, Hiding, HttpCaller, Lax, Mean, Street, Wrong, of_kind, offered, until
 from support.stories.calls import Programs, programs
 from support.stories.clock import Clock
 
@@ -265,3 +265,32 @@ def test_a_call_that_the_offer_does_not_allow_convicts_its_operator(
     assert (judged.breach, judged.winner) == (Breach.OUTSIDE, verifiers[0].address)
     (demanded,) = of_kind(client, events.Demanded, batch)
     assert demanded.number == 4 and not of_kind(client, events.Challenged, batch)
+
+
+def test_a_wrong_call_is_convicted_though_another_one_of_its_share_is_withheld(
+    clock: Clock,
+    client: Chain,
+    operator: Chain,
+    verifiers: list[Chain],
+    street: Street,
+    made: Programs,
+    customers: Customers,
+) -> None:
+    funded(operator, *verifiers)
+    key = key_of(operator)
+    offer = offered(operator, key, made.listed)
+    honest = made.served["scaling"]
+    wrong = cast(WarmExecution, Wrong(honest.execution, frozenset({3})))
+    some = replace(made, served={**made.served, "scaling": replace(honest, execution=wrong)})
+    with street.operating(operator, offer, some, key, service_of=Hiding) as serving, street.operating(verifiers[0]):
+        customer = customers(client, serving.url)
+        batch = customer.batch(1)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        customer.open(DEPOSIT)
+        for value in range(CALLS):
+            customer.call(value)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.CONVICTED, "the liar is not convicted")
+    judged = client.channels.judgment_at(batch)
+    assert (judged.breach, judged.winner) == (Breach.VERDICT, verifiers[0].address)
+    demanded = [(event.number, len(event.leaves)) for event in of_kind(client, events.Demanded, batch)]
+    assert sorted(demanded) == [(2, 0), (2, 1), (3, 0)]

@@ -344,6 +344,20 @@ def test_of_a_share_that_is_not_served_several_calls_are_demanded_one_after_the_
     assert Step.ANSWER not in {step for _, step in blocks.sent}
 
 
+def test_a_call_whose_program_is_nowhere_does_not_save_the_others() -> None:
+    blocks, batch = withheld(silent=True, lost=True)
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, demanded(blocks, batch)[0][0]))
+    blocks.until(lambda: len(demanded(blocks, batch)) == 2)
+    life = blocks.batches.pools.batches[batch]
+    assert blocks.blocks_of(Step.DEMAND)[1] < life.demand_by and len(set(demanded(blocks, batch))) == 2
+    blocks.lost, blocks.result = False, Doubt(demanded(blocks, batch)[1][0], b"\x09" * 32)
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, demanded(blocks, batch)[1][0]))
+    blocks.until(lambda: bool(blocks.blocks_of(Step.CHALLENGE)))
+    assert not blocks.late
+
+
 def test_inputs_that_nobody_serves_are_demanded_by_their_leaves_and_what_they_give_is_challenged() -> None:
     blocks, batch = withheld(silent=True)
     ((number, _),) = demanded(blocks, batch)

@@ -210,7 +210,8 @@ def _doubt(batches: Batches, case: Case, life: BatchLife, doubt: Doubt) -> Next:
         return None  # one game decides
     about = [demand for demand in life.demands if doubt.is_about(demand)]
     waiting = [demand for demand in about if demand in life.open_demands]
-    if waiting:
+    is_seen = not doubt.leaves and life.shown_call(doubt.number) is not None  # by somebody else's demand
+    if waiting and not is_seen:
         return (Step.DENOUNCE, 0) if head >= waiting[0].show_by and waiting[0] not in case.closed else None
     if not about:
         return _demand(batches, doubt) if head < life.demand_by else None

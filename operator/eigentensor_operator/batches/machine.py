@@ -32,6 +32,9 @@ from eigentensor_operator.batches.state import Batches, Desk
 from eigentensor_operator.events import RolledBack
 from eigentensor_operator.policy import Reason
 
+#: How often a call that was shown is looked at in vain: what it names may be nowhere, and others are withheld as well.
+JUDGINGS = 4
+
 
 def step(batches: Batches, event: Event) -> tuple[Batches, tuple[Do, ...]]:
     """The state after `event`, and what to do now."""
@@ -132,6 +135,8 @@ def _failed(case: Case, event: Undone, head: int) -> Case:
         # What was fetched may be gone after a failure: it is fetched again.
         executed = case.executed or event.reason.lasting
         return replace(case, unanswered=event.reason, fetched=False, executed=executed)
+    if event.step is Step.JUDGE and case.attempt().failed >= JUDGINGS:
+        return replace(case, unanswered=event.reason, doubt=None)
     if event.step in (Step.FETCH, Step.ANSWER, Step.JUDGE):
         return replace(case, unanswered=event.reason)
     return case

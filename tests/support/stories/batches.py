@@ -76,6 +76,7 @@ class Blocks:
     silent: bool = False
     withheld: frozenset[int] = frozenset()
     judged: list[tuple[Doubt | None, Why | None]] = field(default_factory=list)
+    lost: bool = False
     short: bool = False
     draining: bool = False
     testing: bool = False
@@ -174,6 +175,8 @@ class Blocks:
                 withheld = tuple(number for number in numbers if number in self.withheld or self.silent)
                 no = Why(Code.DATA, "a share", "a part of it", lasting=False)
                 return Fetched(do.subject, withheld, no if withheld else None)
+            case Step.JUDGE if self.lost:
+                return Undone(do.subject, do.step, Why(Code.DATA, "a program", "none", lasting=False))
             case Step.JUDGE if self.judged:
                 return Doubted(do.subject, do.step, *self.judged.pop(0))
             case Step.EXECUTE | Step.JUDGE if self.result is not None:

@@ -18,6 +18,7 @@ from eigentensor.channel.calls import Computation, DealRequest, Payment, Quotes,
 from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.channel.payer import Payer
 from eigentensor.economics import WAD
+from eigentensor.errors import BlobNotFound
 from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore
@@ -72,6 +73,15 @@ class Lax(CallService):
     def quoted(self, channel: bytes, computation: Computation) -> tuple[ServedProgram, int]:
         served = self._programs[computation.program, computation.weights]
         return served, served.price * computation.repeat
+
+
+class Hiding(CallService):
+    """Gives out no inputs of `scaling` that are twos."""
+
+    def blob(self, root: bytes) -> bytes:
+        if root == merkle.role_root(scaling(), Role.INPUT, {"x": ones(2)}):
+            raise BlobNotFound("it is kept for nobody")
+        return super().blob(root)
 
 
 class Mean(BatchSteps):
