@@ -36,7 +36,7 @@ from eigentensor_operator.calls.service import CallService, Rules
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
-from eigentensor_operator.metrics import Metrics
+from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import NodeServer
 from eigentensor_operator.policy import Policy
 from eigentensor_operator.steps import Steps
@@ -99,8 +99,14 @@ class Operator:
     daemon: Daemon
     running: Running
     folder: Path
+    metrics: Metrics
     service: CallService | None = None
     url: str = ""
+
+    @property
+    def games(self) -> float:
+        """How many games it says that it plays."""
+        return self.metrics.registry.get_sample_value("et_games_open", {"avs_name": AVS}) or 0
 
     def life(self, batch: bytes) -> BatchLife | None:
         return self.running.batches.pools.batches.get(batch)
@@ -181,7 +187,7 @@ class Street:
                 thread.join(30)
 
             stack.callback(end)
-            operator = Operator(chain, daemon, running, folder, service, url)
+            operator = Operator(chain, daemon, running, folder, metrics, service, url)
             self.parties.append(operator)
             yield operator
 
