@@ -13,6 +13,7 @@ from eigentensor_aggregator.pools import channel_of, pool_of
 from eigentensor_aggregator.store import PooledBatch, Store
 from eigentensor_aggregator.tables import (
     BatchRow,
+    CallGameRow,
     ChannelRow,
     DeclineRow,
     GameRow,
@@ -23,6 +24,7 @@ from eigentensor_aggregator.tables import (
 )
 
 RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
+_LIVE = [state.name.lower() for state in BatchState if not state.is_terminal]
 _OPEN = ChannelState.OPEN.name.lower()
 _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc())
 
@@ -141,9 +143,13 @@ class Queries:
         return {state.name.lower(): counted.get(state.name.lower(), 0) for state in State if state is not State.NONE}
 
     def open_games(self) -> int:
-        """How many games are being played."""
+        """How many games are being played, about tasks and about paid calls."""
         with self._store.session() as session:
-            return session.exec(select(func.count()).where(col(GameRow.state) == "open")).one()
+            about_tasks = session.exec(select(func.count()).where(col(GameRow.state) == "open")).one()
+            played = select(CallGameRow.batch).join(BatchRow, col(BatchRow.batch) == col(CallGameRow.batch))
+            disputed = session.exec(played.where(col(BatchRow.state).in_(_LIVE)).distinct()).all()
+            batches = self._store.batches(session, disputed)
+        return about_tasks + sum(len(batch.life.open_games) for batch in batches)
 
     def _executed(self) -> dict[str, dict[str, int]]:
         """For each operator how many of its tasks are in which state."""

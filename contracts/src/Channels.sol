@@ -193,10 +193,11 @@ contract Channels is IChannels, Market, Multicall {
         Offer calldata offer_,
         uint32 number,
         Place calldata place,
+        bytes calldata variables,
         Leaf[] calldata leaves,
         LeafProof[] calldata proofs
     ) external nonReentrantView {
-        BatchDisputes.show(_ledger, _env(), offer_, number, place, leaves, proofs);
+        BatchDisputes.show(_ledger, _env(), offer_, number, place, variables, leaves, proofs);
     }
 
     /// @inheritdoc IChannels

@@ -143,7 +143,8 @@ class Daemon:
                     self._batches.stands(self.operator)
                 self._decided_at, self._is_quiet = self._heads[-1], True
                 self._checkpoint()
-                self.monitor.stands(self.operator)
+                known = self._batches.batches if self._batches is not None else None
+                self.monitor.stands(self.operator, *((known.games, known.short_clocks()) if known else ()))
             self.chain_pulse.beat()
         except ChainError as error:
             self.chain_pulse.miss()

@@ -79,8 +79,9 @@ class Monitor:
 
     # ---- Where it stands ----
 
-    def stands(self, operator: Operator) -> None:
-        """Once a block. Raises the alarms: what costs stake or a bond unless somebody sees to it."""
+    def stands(self, operator: Operator, games: int = 0, short: Iterable[Turn] = ()) -> None:
+        """Once a block. Raises the alarms: what costs stake or a bond unless somebody sees to it. So many `games` about
+        paid calls are played as well, and these turns in them are `short` of time."""
         m, standing = self._metrics, operator.standing
         assert standing is not None
         m.balance.labels(AVS, self._token).set(standing.balance)
@@ -89,9 +90,9 @@ class Monitor:
         m.stake_locked.labels(AVS, self._token).set(standing.locked)
         m.seats.labels(AVS).set(standing.seats)
         m.bonds.labels(AVS, self._token).set(sum(map(operator.bond_of, operator.cases.values())))
-        m.games.labels(AVS).set(sum(1 for _ in operator.games()))
+        m.games.labels(AVS).set(sum(1 for _ in operator.games()) + games)
         m.head.labels(AVS).set(standing.block)
-        self._warn(operator)
+        self._warn(operator, short)
         self._report_alarms(alarms_of(operator.policy, standing))
         if standing.block >= self._paced + PACE:
             self._paced, seconds = standing.block, self._chain.node.block_seconds()
@@ -99,8 +100,8 @@ class Monitor:
             if 2 * seconds < (expected := operator.policy.block_seconds):
                 self._log.warning("blocks are fast", seconds=seconds, expected=expected, fix="Lower BLOCK_SECONDS.")
 
-    def _warn(self, operator: Operator) -> None:
-        short, capped = frozenset(operator.short_clocks()), self._chain.sender.fees.capped
+    def _warn(self, operator: Operator, beside: Iterable[Turn]) -> None:
+        short, capped = frozenset((*operator.short_clocks(), *beside)), self._chain.sender.fees.capped
         for turn in short - self._short:
             left = turn.by - operator.head
             self._log.error("clock is short", task=turn.task.hex(), game=turn.game or None, blocks_left=left)

@@ -221,11 +221,17 @@ def refuse_needs(policy: Policy, order: Order, needs: Needs) -> Reason | None:
     """Why the work can never suit this operator: known once the program is."""
     if policy.blocks(needs) + policy.reserve > order.exec:
         return Reason(Code.EXEC, f"{policy.blocks(needs) + policy.reserve} blocks", f"{order.exec} blocks")
-    clock = economics.clock(policy.parameters, order.exec)
+    return refuse_defence(policy, order.exec, needs) or refuse_size(policy, needs)
+
+
+def refuse_defence(policy: Policy, exec_: int, needs: Needs) -> Reason | None:
+    """Why games about the work, of a task or of a call whose execution may take so many blocks, could be lost by the
+    clock."""
+    clock = economics.clock(policy.parameters, exec_)
     if (defending := math.ceil(policy.defending(needs) / policy.block_seconds) + policy.reserve) > clock:
         needed = f"{defending} blocks for the moves of {economics.GAMES} games at once"
         return Reason(Code.DISPUTE, needed, f"a clock of {clock} blocks")
-    return refuse_size(policy, needs)
+    return None
 
 
 def is_close(policy: Policy, order: Order, needs: Needs) -> bool:

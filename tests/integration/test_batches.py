@@ -15,7 +15,7 @@ from eigentensor.reexecution.warm import WarmExecution
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil
-from support.stories.call_operators import PRICE, HttpCaller, Street, Wrong, of_kind, offered, until
+from support.stories.call_operators import PRICE, Hiding, HttpCaller, Lax, Mean, Street, Wrong, of_kind, offered, until
 from support.stories.calls import Programs, programs
 from support.stories.clock import Clock
 
@@ -125,7 +125,8 @@ def test_one_wrong_result_among_many_is_convicted_by_the_drawn_verifier_alone(
     honest = made.served["scaling"]
     wrong = cast(WarmExecution, Wrong(honest.execution, frozenset({3})))
     lying = replace(made, served={**made.served, "scaling": replace(honest, execution=wrong)})
-    with street.operating(operator, offer, lying, key) as serving, street.operating(verifiers[0]):
+    selling, checking = street.operating(operator, offer, lying, key), street.operating(verifiers[0])
+    with selling as serving, checking as verifier:
         customer = customers(client, serving.url)
         batch = customer.batch(1)
         until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
@@ -133,7 +134,7 @@ def test_one_wrong_result_among_many_is_convicted_by_the_drawn_verifier_alone(
         for value in range(CALLS):
             customer.call(value)
         until(lambda: of_kind(client, events.Demanded, batch), "the wrong call is not demanded")
-        until(lambda: of_kind(client, events.Challenged, batch), "the wrong call is not challenged")
+        until(lambda: serving.games == verifier.games == 1, "the wrong call is not challenged, or nobody counts it")
         until(lambda: client.channels.batch_at(batch).state is BatchState.CONVICTED, "the liar is not convicted")
         until(lambda: client.channels.judgment_at(batch).slashed, "nobody slashes")
         until(lambda: client.channels.payback_at(batch).left == 0, "the clients are not paid back")
@@ -174,3 +175,123 @@ def test_an_operator_whose_shares_nobody_sees_shows_its_calls_or_is_convicted(
         until(lambda: client.channels.judgment_at(batch).slashed, "nobody slashes")
     judged = client.channels.judgment_at(batch)
     assert (judged.breach, judged.winner) == (Breach.DEMAND, verifiers[0].address)
+
+
+def lying(made: Programs) -> Programs:
+    """The same, of which every call gives something wrong."""
+    honest = made.served["scaling"]
+    wrong = cast(WarmExecution, Wrong(honest.execution, frozenset(range(CALLS))))
+    return replace(made, served={**made.served, "scaling": replace(honest, execution=wrong)})
+
+
+def test_a_wrong_call_whose_inputs_nobody_serves_is_convicted_by_their_leaves(
+    clock: Clock,
+    client: Chain,
+    operator: Chain,
+    verifiers: list[Chain],
+    street: Street,
+    made: Programs,
+    customers: Customers,
+) -> None:
+    funded(operator, *verifiers)
+    key = key_of(operator)
+    offer = offered(operator, key, made.listed)
+    with street.operating(operator, offer, lying(made), key, silent=True) as serving, street.operating(verifiers[0]):
+        customer = customers(client, serving.url)
+        batch = customer.batch(1)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        customer.open(DEPOSIT)
+        for value in range(CALLS):
+            customer.call(value)
+        until(lambda: len(of_kind(client, events.Demanded, batch)) == 2, "the inputs are not demanded")
+        until(lambda: of_kind(client, events.Challenged, batch), "the wrong call is not challenged")
+        until(lambda: client.channels.batch_at(batch).state is BatchState.CONVICTED, "the liar is not convicted")
+    judged = client.channels.judgment_at(batch)
+    assert (judged.breach, judged.winner) == (Breach.VERDICT, verifiers[0].address)
+    first, second = of_kind(client, events.Demanded, batch)
+    assert first.number == second.number and (len(first.leaves), len(second.leaves)) == (0, 1)
+    (leaf,) = of_kind(client, events.LeafShown, batch)
+    assert leaf.number == first.number and len(leaf.data) == 1024
+
+
+def test_who_shows_a_wrong_call_and_none_of_its_inputs_is_convicted(
+    clock: Clock,
+    client: Chain,
+    operator: Chain,
+    verifiers: list[Chain],
+    street: Street,
+    made: Programs,
+    customers: Customers,
+) -> None:
+    funded(operator, *verifiers)
+    key = key_of(operator)
+    offer = offered(operator, key, made.listed)
+    selling = street.operating(operator, offer, lying(made), key, silent=True, steps_of=Mean)
+    with selling as serving, street.operating(verifiers[0]):
+        customer = customers(client, serving.url)
+        batch = customer.batch(1)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        customer.open(DEPOSIT)
+        for value in range(CALLS):
+            customer.call(value)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.CONVICTED, "the liar is not convicted")
+    judged = client.channels.judgment_at(batch)
+    assert (judged.breach, judged.winner) == (Breach.DEMAND, verifiers[0].address)
+    assert len(of_kind(client, events.Shown, batch)) == 1 and not of_kind(client, events.LeafShown, batch)
+
+
+def test_a_call_that_the_offer_does_not_allow_convicts_its_operator(
+    clock: Clock,
+    client: Chain,
+    operator: Chain,
+    verifiers: list[Chain],
+    street: Street,
+    made: Programs,
+    customers: Customers,
+) -> None:
+    funded(operator, *verifiers)
+    key = key_of(operator)
+    once = dict.fromkeys(made.listed, 1)
+    offer = offered(operator, key, once)
+    selling = street.operating(operator, offer, made, key, once, service_of=Lax)
+    with selling as serving, street.operating(verifiers[0]):
+        customer = customers(client, serving.url)
+        batch = customer.batch(1)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        customer.open(DEPOSIT)
+        for value in range(CALLS):
+            customer.call(value, repeat=2 if value == 4 else 1)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.CONVICTED, "the operator is not convicted")
+    judged = client.channels.judgment_at(batch)
+    assert (judged.breach, judged.winner) == (Breach.OUTSIDE, verifiers[0].address)
+    (demanded,) = of_kind(client, events.Demanded, batch)
+    assert demanded.number == 4 and not of_kind(client, events.Challenged, batch)
+
+
+def test_a_wrong_call_is_convicted_though_another_one_of_its_share_is_withheld(
+    clock: Clock,
+    client: Chain,
+    operator: Chain,
+    verifiers: list[Chain],
+    street: Street,
+    made: Programs,
+    customers: Customers,
+) -> None:
+    funded(operator, *verifiers)
+    key = key_of(operator)
+    offer = offered(operator, key, made.listed)
+    honest = made.served["scaling"]
+    wrong = cast(WarmExecution, Wrong(honest.execution, frozenset({3})))
+    some = replace(made, served={**made.served, "scaling": replace(honest, execution=wrong)})
+    with street.operating(operator, offer, some, key, service_of=Hiding) as serving, street.operating(verifiers[0]):
+        customer = customers(client, serving.url)
+        batch = customer.batch(1)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        customer.open(DEPOSIT)
+        for value in range(CALLS):
+            customer.call(value)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.CONVICTED, "the liar is not convicted")
+    judged = client.channels.judgment_at(batch)
+    assert (judged.breach, judged.winner) == (Breach.VERDICT, verifiers[0].address)
+    demanded = [(event.number, len(event.leaves)) for event in of_kind(client, events.Demanded, batch)]
+    assert sorted(demanded) == [(2, 0), (2, 1), (3, 0)]

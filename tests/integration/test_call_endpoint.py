@@ -16,7 +16,7 @@ from eigentensor.channel import Key, Voucher, batch_of, channel_of, events, hash
 from eigentensor.channel.calls import CallResponse, ChannelStatus, DealRequest, Payment, Quotes
 from eigentensor.channel.shown import ShareRequest, ShownShare
 from eigentensor.channel.state import BatchState, Breach
-from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed
+from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed, ChannelSpent
 from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
 from eigentensor.store.tensors import dump_safetensors, parse_flat
@@ -114,6 +114,24 @@ def test_deals_are_signed_for_what_is_offered_alone(endpoint: Endpoint) -> None:
         assert client.http.post("/v1/deals", json=one.to_json()).status_code == 422
     for body in (b"", b"[]", b"{}", b"[" * 10_000, json.dumps({**request.to_json(), "more": 1}).encode()):
         assert client.http.post("/v1/deals", content=body).status_code in (400, 422)
+
+
+def test_a_channel_that_may_cost_no_more_goes_on_after_a_commit(endpoint: Endpoint) -> None:
+    service, pool = endpoint.service, endpoint.pool
+    poor = endpoint.client(0x31, deposit=5 * PRICE)
+    for _ in range(5):
+        poor.call()
+    assert not service.is_short(pool), "a commit would not let it pay for more"
+    client = endpoint.client(0x32, most=5 * PRICE)
+    for spent in range(1, 5):
+        assert not service.is_short(pool)
+        client.call(spent)
+    assert service.is_short(pool)
+    client.call()
+    with pytest.raises(ChannelSpent):
+        client.call()
+    endpoint.chain.commit(pool, 1, service.sheets(pool, 1))
+    assert not service.is_short(pool)
 
 
 def test_calls_under_way_are_taken_in_their_order_however_they_arrive(endpoint: Endpoint) -> None:

@@ -161,6 +161,9 @@ def test_nothing_is_signed_at_operators_that_do_not_serve(place: Place, network:
     place.toy.programs = {program_root(): replace(served, is_warm=False)}
     with pytest.raises(CallRefused, match="not compiled it yet"):
         place.open()
+    place.toy.programs = {program_root(): served, b"q" * 32: served}
+    with pytest.raises(TermsRefused, match="other programs than its offer names"):
+        place.open()
     place.toy.programs = {program_root(): served}
     place.toy.number = 2
     rich = replace(place.offer, most=to_wei("100000"), nonce=2)

@@ -189,11 +189,12 @@ def test_a_call_is_demanded_shown_and_a_channel_concluded(
     place = CallPlace(open_line([line], 0), open_call(line, served.leaves, served.receipts[1]), served.orders[1])
     with pytest.raises(Reverted, match="NotOutside"):
         anybody.channels.outside(offer, 1, place, [], 1)
-    shown = only(events.Shown, anybody.channels.show(offer, 1, place).events)
-    assert shown == events.Shown(shown.place, batch, 1, served.orders[1], served.receipts[1].outputs_root)
+    shown = only(events.Shown, anybody.channels.show(offer, 1, place, {}).events)
+    assert shown == events.Shown(shown.place, batch, 1, served.orders[1], b"", place.call)
+    assert type(shown).from_arguments(shown.place, json.loads(json.dumps(shown.arguments()))) == shown
     assert assert_told(client, offer, 1, first).shown_until
     with pytest.raises(Reverted, match="WrongTask"):
-        anybody.channels.show(offer, 1, replace(place, order=served.orders[0]))
+        anybody.channels.show(offer, 1, replace(place, order=served.orders[0]), {})
     with pytest.raises(Reverted, match="NoOmission"):
         anybody.channels.accuse(offer, served.deal, served.receipts[1], served.signed(served.receipts[1]))
 

@@ -159,6 +159,7 @@ def holds(store: Store, pools: Pools) -> None:
     assert {name: count for name, count in queries.batch_counts().items() if count} == {
         name: states.count(name) for name in states
     }
+    assert queries.open_games() == sum(len(life.open_games) for life in pools.batches.values())
     late = {life.batch for life in store.late_batches(20)}
     windows = {batch: window for batch, life in pools.batches.items() if (window := awake(life)) is not None}
     assert late == {batch for batch, (wake, sleep) in windows.items() if wake <= 21 and sleep > 20}

@@ -10,15 +10,25 @@ from pathlib import Path
 import pytest
 
 from eigentensor import merkle
-from eigentensor.channel import Line, lines_root, nonce_of, open_line, task_of
+from eigentensor.channel import CallProof, Line, events, lines_root, nonce_of, open_line, task_of
 from eigentensor.channel.life import BatchLife
 from eigentensor.channel.shown import ShareRequest, ShownCall, ShownShare
 from eigentensor.channel.state import BatchState
 from eigentensor.economics import WAD
-from eigentensor.errors import BlobCorrupt, BlobTooLarge, EigenTensorError, GatewayError, TaskError, WrongReceipt
+from eigentensor.errors import (
+    BindingError,
+    BlobCorrupt,
+    BlobTooLarge,
+    EigenTensorError,
+    GatewayError,
+    TaskError,
+    WrongReceipt,
+)
 from eigentensor.store import LocalStore
+from eigentensor.store.parts import encode_bound
+from eigentensor.task import Place
 from eigentensor_operator.batches import fetching
-from eigentensor_operator.batches.fetching import Endpoint, placed
+from eigentensor_operator.batches.fetching import Endpoint, Placed, placed
 from support.stories.batches import CHANNEL, MIX, OFFER, PRICE, an_order
 from support.stories.operator import DOMAIN, PARAMETERS
 
@@ -49,6 +59,26 @@ def test_a_share_that_leads_to_the_batch_is_placed_and_its_calls_can_be_disputed
     number = calls[1].number
     place = calls[1].place(LIFE, bytes([number + 1]) * 32)
     assert LIFE.root is not None and place.leads_to(LIFE.root, DOMAIN) and place.is_named()
+
+
+def test_a_call_that_was_shown_on_chain_can_be_disputed_without_its_operator() -> None:
+    values = {"rows": 3, "start": -1}
+    order = replace(ORDERS[7], variables=merkle.variables_root(values))
+    proof = CallProof(7, task_of(DOMAIN, order), bytes([8]) * 32, ())
+    event = events.Shown(Place(9, 0, b"", b""), BATCH, 7, order, encode_bound(values), proof)
+    call = Placed.shown_by(event, LIFE)
+    assert (call.number, call.position, call.task) == (7, 0, proof.order)
+    assert call.shown.variables == values and call.shown.result == RESULTS[7]
+    place = Placed.shown_by(replace(event, order=ORDERS[7], variables=b"", call=shown_proof(7)), LIFE)
+    assert LIFE.root is not None and place.place(LIFE, bytes([8]) * 32).leads_to(LIFE.root, DOMAIN)
+    for wrong in (b"\0", b"\1\xff\0\0\0\1", b"\1b\0\0\0\1\1a\0\0\0\1", b"\1a" + bytes(5)):
+        with pytest.raises(BindingError):
+            Placed.shown_by(replace(event, variables=wrong), LIFE)
+
+
+def shown_proof(number: int) -> CallProof:
+    task, path = task_of(DOMAIN, ORDERS[number]), tuple(merkle.path(LEAVES, number))
+    return CallProof(number, task, bytes([number + 1]) * 32, path)
 
 
 def test_a_share_that_does_not_is_refused() -> None:

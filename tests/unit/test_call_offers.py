@@ -1,20 +1,24 @@
 """What an operator's settings make of its offer, and what of them is refused."""
 
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from eigentensor.channel import pool_of
 from eigentensor.economics import WAD, shares
 from eigentensor.errors import ConfigError
+from eigentensor.program.cost import needs_of
+from eigentensor.reexecution.warm import WarmExecution
+from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.offering import PricedProgram, Terms, listed, offer_of, settled
-from eigentensor_operator.calls.server import programs_of, rules_of, terms_of
+from eigentensor_operator.calls.server import check_defence, programs_of, rules_of, terms_of
 from eigentensor_operator.config import Settings
-from support.stories.calls import DOMAIN, OPERATOR, SIGNER
-from support.stories.operator import PARAMETERS
+from support.stories.calls import DOMAIN, OPERATOR, SIGNER, scaling
+from support.stories.operator import PARAMETERS, POLICY
 
 TERMS = Terms(10**6, 5, 50, WAD // 10, 2, PARAMETERS.max_exec, 100)
 PROGRAMS = [PricedProgram(b"p" * 32, b"w" * 32, 10, 3), PricedProgram(b"p" * 32, b"v" * 32, 7, 1)]
@@ -66,6 +70,19 @@ def test_the_same_terms_are_the_same_pool_until_it_is_over() -> None:
     assert settled(replace(offer, most=10**7), ledger, DOMAIN) != first
     assert settled(offer, ledger, DOMAIN, [pool_of(DOMAIN, first)]).nonce != first.nonce
     ledger.close()
+
+
+def test_a_program_whose_games_could_be_lost_by_the_clock_is_not_served() -> None:
+    program = scaling()
+    needs, slow = needs_of(program, 4), replace(POLICY, operations_per_second=1e-1)
+    served = ServedProgram(b"p" * 32, bytes(32), program, cast(WarmExecution, None), 7, 4)
+    assert POLICY.defending(needs) < 1 < slow.defending(needs)
+    check_defence(POLICY, 1, [served])
+    blocks = ceil(slow.defending(needs)) + slow.reserve
+    fits = replace(slow, parameters=replace(PARAMETERS, clock=blocks - 5))
+    check_defence(fits, 5, [served])
+    with pytest.raises(ConfigError, match=f"games about program {'70' * 32} may take {blocks} blocks"):
+        check_defence(fits, 4, [served])
 
 
 def test_a_ledger_belongs_to_one_operator(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from eigentensor.channel import (
     CallProof,
     CallReceipt,
     Deal,
+    Entry,
     Key,
     Line,
     LineProof,
@@ -33,6 +34,7 @@ from eigentensor.channel import (
     nonce_of,
     open_call,
     open_line,
+    open_outside,
     open_part,
     open_program,
     order_hashes,
@@ -275,6 +277,20 @@ def test_a_program_leads_to_those_of_an_offer() -> None:
         assert merkle.programs_root_of(5, tree) == merkle.programs_root(programs) and entry.repeat == repeat
     with pytest.raises(KeyError):
         open_program(programs, NONE)
+
+
+def test_an_order_is_outside_of_an_offer_that_does_not_name_its_program_so_often() -> None:
+    programs = {bytes([first]) * 32: 2 for first in (3, 5, 7)}
+    three, five, seven = (open_program(programs, name) for name in sorted(programs))
+
+    def shown(first: int, repeat: int = 1) -> tuple[Entry, ...] | None:
+        return open_outside(programs, replace(order(CHANNEL, 0), program=bytes([first]) * 32, repeat=repeat))
+
+    assert [shown(first, repeat) for first in (3, 5, 7) for repeat in (1, 2)] == [None] * 6
+    assert (shown(3, 3), shown(5, 3)) == ((three,), (five,))
+    assert (shown(1), shown(4), shown(6), shown(9)) == ((three,), (three, five), (five, seven), (seven,))
+    tree = {merkle.climb(merkle.entry_hash(e.program, e.repeat), e.position, e.path) for e in (three, five, seven)}
+    assert [merkle.programs_root_of(3, root) for root in tree] == [merkle.programs_root(programs)]
 
 
 def test_proofs_are_of_the_line_as_it_was_committed() -> None:

@@ -67,7 +67,7 @@ def test_what_is_not_shown_in_time_convicts() -> None:
     (due,) = messages(life)
     assert (due.verb, due.first, due.key) == (BatchVerb.DENOUNCE, 131, (BatchVerb.DENOUNCE, BATCH, (3, 1)))
     assert due.demand is not None and due.demand.leaves == demanded.leaves
-    shown = events.Shown(at(55), BATCH, 3, story.ORDER, story.ROOT), events.LeafShown(at(55), BATCH, 3, 0, b"")
+    shown = events.Shown(at(55), BATCH, 3, story.ORDER, b"", story.CALL), events.LeafShown(at(55), BATCH, 3, 0, b"")
     assert due_of(*DRAWN, demanded, *shown) == [(BatchVerb.CLOSE, max(DISPUTE_BY, 65) + 1, NEVER, ())]
 
 

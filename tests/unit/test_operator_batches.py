@@ -1,19 +1,23 @@
 """Stories of the machine of batches: every deadline is met, nothing is late, nothing is early."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor.channel import BatchState, Breach, batch_of, events
+from eigentensor.dispute import Phase, Position, deadline_of
 from eigentensor.economics import WAD, shares
 from eigentensor.task import Seeded
-from eigentensor.task.events import Leaf
+from eigentensor.task.events import Leaf, Opened
 from eigentensor_operator.batches.case import Doubt, Step
+from eigentensor_operator.batches.checking import DEMANDED, LOOKING
 from eigentensor_operator.calls.interface import Load
-from eigentensor_operator.policy import Code
-from support.stories.batches import MIX, OFFER, POOL, ROOT, Blocks, an_order
+from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.state import Turn
+from support.stories.batches import MIX, OFFER, POOL, ROOT, TASK, Blocks, an_order
 from support.stories.operator import ME, OTHER, PARAMETERS, POLICY, THIRD
 
 HALF = OFFER.epoch // 2
@@ -88,6 +92,22 @@ def test_a_batch_that_is_nearly_full_is_committed_at_once(load: Load) -> None:
     blocks._more = dict  # type: ignore[method-assign]
     blocks.until(lambda: blocks.life().committed_at is not None)
     assert blocks.life().committed_at is not None and blocks.life().since < begun + HALF // 2
+    assert blocks.life(2).begun_at < blocks.life().since and not blocks.late
+
+
+@pytest.mark.parametrize(("amount", "is_early"), [(8 * PARAMETERS.g_chk, True), (8 * PARAMETERS.g_chk - 1, False)])
+def test_a_channel_that_may_cost_no_more_is_committed_early_if_that_is_worth_a_batch(
+    amount: int, is_early: bool
+) -> None:
+    assert OFFER.verifiers == 2
+    blocks = Blocks(calling=lambda _: 0, short=True)
+    blocks.until(blocks.serves)
+    begun = blocks.life().begun_at
+    blocks.mine(2)
+    blocks.load = Load(leaves=20, amount=amount, lines=1)
+    blocks._more = dict  # type: ignore[method-assign]
+    blocks.until(lambda: blocks.life().committed_at is not None)
+    assert (blocks.life().since < begun + HALF // 2) is is_early
     assert blocks.life(2).begun_at < blocks.life().since and not blocks.late
 
 
@@ -178,11 +198,9 @@ def test_demands_that_events_do_not_tell_apart_stay_until_the_chain_refuses_them
         leaves = (Leaf(False, 0, index),)
         at = blocks.place(blocks.block)
         blocks.feed(events.Demanded(at, life.batch, 5, THIRD, leaves, blocks.block + life.clock))
-    blocks.feed(events.Shown(blocks.place(blocks.block), life.batch, 5, an_order(), ROOT))
-    blocks.feed(events.LeafShown(blocks.place(blocks.block), life.batch, 5, 0, b""))
+    blocks.feed(*blocks.shown(life.batch, 5, b""))
     assert len(blocks.life().open_demands) == 2
-    blocks.feed(events.Shown(blocks.place(blocks.block), life.batch, 5, an_order(), ROOT))
-    blocks.feed(events.LeafShown(blocks.place(blocks.block), life.batch, 5, 0, b""))
+    blocks.feed(*blocks.shown(life.batch, 5, b""))
     assert blocks.life().open_demands == ()
 
 
@@ -195,6 +213,26 @@ def test_a_convicted_operator_begins_nothing_more() -> None:
     blocks.mine(200)
     assert blocks.batches.pools.pools[POOL].is_over and len(blocks.blocks_of(Step.BEGIN)) == 1
     assert not blocks.blocks_of(Step.COMMIT)
+
+
+def test_games_and_demands_of_own_batches_are_counted_and_their_clocks_watched() -> None:
+    blocks = Blocks(calling=one_call_a_block, ignored=frozenset({Step.SHOW, Step.PLAY}))
+    blocks.until(lambda: blocks.life().mix is not None)
+    life, since = blocks.life(), blocks.block
+    assert blocks.batches.games == 0
+    position = Position(TASK, ME, THIRD, Phase.PUBLISH, since, life.clock, life.clock)
+    opened, at = blocks.place(since), blocks.place(since)
+    blocks.feed(Opened(opened, TASK, 1, THIRD, position))
+    blocks.feed(events.Challenged(at, life.batch, 1, THIRD, life.bond, 0, an_order(), ROOT))
+    blocks.feed(events.Demanded(blocks.place(since), life.batch, 5, THIRD, (), since + life.clock))
+    turns = {Turn(TASK, 1, deadline_of(position)), Turn(life.batch, 0, since + life.clock)}
+    assert blocks.batches.games == 1 and {*blocks.batches.turns(blocks.case(life.batch))} == turns
+    blocks.mine(life.clock * 2 // 3 - 1)
+    assert not {*blocks.batches.short_clocks()}
+    blocks.mine(2)
+    assert {*blocks.batches.short_clocks()} == turns
+    blocks.feed(*blocks.shown(life.batch, 5))
+    assert {turn.game for turn in blocks.batches.short_clocks()} == {1}
 
 
 # ---- Shares of others ----
@@ -243,7 +281,7 @@ def test_a_wrong_call_is_demanded_then_challenged_and_no_answer_is_given() -> No
     batch = blocks.others()
     blocks.until(lambda: bool(blocks.blocks_of(Step.DEMAND)))
     blocks.mine(2)
-    blocks.feed(events.Shown(blocks.place(blocks.block), batch, 7, an_order(), ROOT))
+    blocks.feed(*blocks.shown(batch, 7))
     blocks.mine(3)
     life = blocks.batches.pools.batches[batch]
     assert [game.challenger for game in life.games.values()] == [ME]
@@ -270,10 +308,129 @@ def test_a_share_that_is_not_served_is_demanded_when_the_time_of_the_answers_is_
     batch = blocks.others()
     blocks.until(lambda: bool(blocks.blocks_of(Step.DEMAND)))
     life = blocks.batches.pools.batches[batch]
-    assert blocks.blocks_of(Step.DEMAND)[0] >= life.check_by - POLICY.reserve
-    assert life.numbers(0)[0] == (blocks.case(batch).doubt or Doubt(-1)).number
+    late = min(life.check_by, life.demand_by - life.clock - LOOKING)  # in blocks of a second
+    assert blocks.blocks_of(Step.DEMAND)[0] >= late - POLICY.reserve
+    assert (blocks.case(batch).doubt or Doubt(-1)).number in life.numbers(0)
     blocks.until(lambda: blocks.batches.pools.batches[batch].state is BatchState.CONVICTED)
     assert not blocks.late
+
+
+LATE = Reason(Code.DATA, "a share that is served in time", "a right call, shown late", lasting=False)
+LEAVES = (Leaf(False, 0, 0), Leaf(False, 0, 1))
+
+
+def withheld(**story: Any) -> tuple[Blocks, bytes]:
+    """The first demand of a share that is withheld is on its way."""
+    blocks = Blocks(offers={}, **story)
+    batch = blocks.others()
+    blocks.until(lambda: bool(blocks.blocks_of(Step.DEMAND)))
+    return blocks, batch
+
+
+def demanded(blocks: Blocks, batch: bytes) -> list[tuple[int, int]]:
+    """The calls that were demanded, each with the number of leaves."""
+    return [(demand.number, len(demand.leaves)) for demand in blocks.batches.pools.batches[batch].demands]
+
+
+def test_of_a_share_that_is_not_served_several_calls_are_demanded_one_after_the_other() -> None:
+    blocks, batch = withheld(silent=True, judged=[(None, LATE)] * 9)
+    for count in range(1, DEMANDED + 1):
+        blocks.until(lambda count=count: len(demanded(blocks, batch)) == count)  # type: ignore[misc]
+        blocks.mine(2)
+        blocks.feed(*blocks.shown(batch, demanded(blocks, batch)[-1][0]))
+    blocks.mine(blocks.batches.pools.batches[batch].demand_by - blocks.block + 2)
+    numbers = [number for number, _ in demanded(blocks, batch)]
+    assert len(set(numbers)) == len(numbers) == DEMANDED and not blocks.late
+    assert Step.ANSWER not in {step for _, step in blocks.sent}
+
+
+def test_a_call_whose_program_is_nowhere_does_not_save_the_others() -> None:
+    blocks, batch = withheld(silent=True, lost=True)
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, demanded(blocks, batch)[0][0]))
+    blocks.until(lambda: len(demanded(blocks, batch)) == 2)
+    life = blocks.batches.pools.batches[batch]
+    assert blocks.blocks_of(Step.DEMAND)[1] < life.demand_by and len(set(demanded(blocks, batch))) == 2
+    blocks.lost, blocks.result = False, Doubt(demanded(blocks, batch)[1][0], b"\x09" * 32)
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, demanded(blocks, batch)[1][0]))
+    blocks.until(lambda: bool(blocks.blocks_of(Step.CHALLENGE)))
+    assert not blocks.late
+
+
+def test_inputs_that_nobody_serves_are_demanded_by_their_leaves_and_what_they_give_is_challenged() -> None:
+    blocks, batch = withheld(silent=True)
+    ((number, _),) = demanded(blocks, batch)
+    blocks.judged = [(Doubt(number, leaves=LEAVES), None), (Doubt(number, b"\x09" * 32, LEAVES), None)]
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, number))
+    blocks.until(lambda: len(demanded(blocks, batch)) == 2)
+    assert demanded(blocks, batch) == [(number, 0), (number, 2)]
+    blocks.mine(2)
+    assert not blocks.blocks_of(Step.CHALLENGE)
+    blocks.feed(*blocks.shown(batch, number, b"\1", b"\2"))
+    assert blocks.batches.pools.batches[batch].shown[-1][1] == (b"\1", b"\2")
+    blocks.until(lambda: bool(blocks.blocks_of(Step.CHALLENGE)))
+    assert not blocks.judged and not blocks.late
+
+
+def test_who_shows_a_call_and_not_its_inputs_is_denounced() -> None:
+    blocks, batch = withheld(silent=True)
+    ((number, _),) = demanded(blocks, batch)
+    blocks.judged = [(Doubt(number, leaves=LEAVES), None)]
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, number))
+    blocks.until(lambda: blocks.batches.pools.batches[batch].state is BatchState.CONVICTED)
+    life = blocks.batches.pools.batches[batch]
+    assert blocks.blocks_of(Step.DENOUNCE) == [life.demands[-1].show_by + 1] and not blocks.late
+
+
+def test_a_call_that_is_shown_at_the_last_moment_leaves_time_to_demand_its_inputs() -> None:
+    blocks, batch = withheld(silent=True)
+    ((number, _),) = demanded(blocks, batch)
+    blocks.judged = [(Doubt(number, leaves=LEAVES), None)]
+    life = blocks.batches.pools.batches[batch]
+    blocks.mine(life.demands[0].show_by - 1 - blocks.block)
+    blocks.feed(*blocks.shown(batch, number))
+    blocks.until(lambda: len(demanded(blocks, batch)) == 2)
+    assert not blocks.late
+
+
+def test_what_is_served_beside_a_call_that_is_withheld_is_executed_all_the_same() -> None:
+    numbers = frozenset(range(0, 100, 9))
+    blocks, batch = withheld(withheld=numbers)
+    life = blocks.batches.pools.batches[batch]
+    hidden = {number for number in life.numbers(0) if number in numbers}
+    assert hidden and set(blocks.case(batch).withheld) == hidden and demanded(blocks, batch)[0][0] in hidden
+    blocks.mine(life.check_by - blocks.block + 5)
+    assert blocks.case(batch).executed
+    assert Step.ANSWER not in {step for _, step in blocks.sent} and not blocks.late
+
+
+def test_a_wrong_call_is_found_behind_one_that_is_withheld() -> None:
+    blocks, batch = withheld(withheld=frozenset(range(0, 100, 9)))
+    life = blocks.batches.pools.batches[batch]
+    wrong = next(number for number in life.numbers(0) if number % 9)
+    blocks.result = Doubt(wrong, b"\x09" * 32)
+    blocks.until(lambda: len(demanded(blocks, batch)) == 2)
+    assert demanded(blocks, batch)[1] == (wrong, 0)
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, wrong))
+    blocks.until(lambda: bool(blocks.blocks_of(Step.CHALLENGE)))
+    assert not blocks.late
+
+
+def test_a_call_that_the_offer_does_not_allow_is_demanded_and_convicts_without_a_bond() -> None:
+    blocks = Blocks(offers={}, result=Doubt(7, is_outside=True), balance=PARAMETERS.g_chunk)
+    batch = blocks.others()
+    blocks.until(lambda: bool(blocks.blocks_of(Step.DEMAND)))
+    blocks.mine(2)
+    blocks.feed(*blocks.shown(batch, 7))
+    blocks.until(lambda: blocks.batches.pools.batches[batch].state is BatchState.CONVICTED)
+    convicted = blocks.batches.pools.batches[batch].conviction
+    assert convicted is not None and convicted.breach is Breach.OUTSIDE and convicted.winner == ME
+    steps = {step for _, step in blocks.sent}
+    assert Step.OUTSIDE in steps and not steps & {Step.DEPOSIT, Step.CHALLENGE, Step.ANSWER} and not blocks.late
 
 
 def test_nothing_is_answered_by_who_is_not_drawn_or_has_no_seat_or_does_not_want_to() -> None:

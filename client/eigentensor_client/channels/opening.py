@@ -76,6 +76,8 @@ def check(quote: Quote, wish: Wish, domain: Domain, say: Callable[[int], str]) -
             f"value at risk {say(wish.value_at_risk)} is more than the offer's {say(offer.risk_each)}", fix=_ELSEWHERE
         )
     priced = [quoted(quote, program, wish.repeat).price_of(wish.repeat) for program in wish.programs]
+    if quote.listed is None:
+        raise TermsRefused("the operator quotes other programs than its offer names", fix=_ELSEWHERE)
     price = max(priced, default=min((one.price for one in quote.programs), default=offer.max_price))
     if price > offer.max_price:
         raise TermsRefused(f"a call is to cost {say(price)}, more than the offer's own {say(offer.max_price)}")

@@ -82,8 +82,8 @@ interface IChannels is IMarket {
     event GameEnded(bytes32 indexed batch, uint256 indexed gameId, address indexed challenger, bool executorLost);
     /// @notice Somebody wants to see a call of the batch and leaves of its inputs, and prepaid for it.
     event Demanded(bytes32 indexed batch, uint64 number, address indexed by, Leaf[] leaves, uint256 showBy);
-    /// @notice A demanded call.
-    event Shown(bytes32 indexed batch, uint64 number, Order order, bytes32 outputsRoot);
+    /// @notice A demanded call, all that its order binds to variables, and its way to the root of its line.
+    event Shown(bytes32 indexed batch, uint64 number, Order order, bytes variables, CallProof call);
     /// @notice Leaf `leaf` of the demand of a call; empty `data`: the inputs have no such leaf.
     event LeafShown(bytes32 indexed batch, uint64 number, uint256 leaf, bytes data);
     /// @notice What was prepaid for a demand that a conviction made idle is back.
@@ -137,6 +137,7 @@ interface IChannels is IMarket {
     error NotJustified(bytes32 batch, uint256 share);
     error WrongShare(bytes32 batch, uint256 share, uint256 part);
     error AlreadyDemanded(bytes32 batch, uint64 number);
+    error WrongVariables(bytes32 root);
     error NoContradiction(bytes32 channel, uint64 index);
     error NoOmission(bytes32 channel, uint64 index, uint64 count);
     error NotOutside(bytes32 program);
@@ -223,11 +224,14 @@ interface IChannels is IMarket {
     /// operator gets it when it shows them.
     function demand(Offer calldata offer_, uint32 number, uint64 index, Leaf[] calldata leaves) external;
 
-    /// @notice Shows a demanded call and leaves of its inputs, by anybody, until `exec + clock` blocks after the demand.
+    /// @notice Shows a demanded call, its variables and leaves of its inputs, by anybody, until `exec + clock` blocks after
+    /// the demand. Events carry all that a challenge of the call takes.
+    /// @param variables that the order binds, sorted by name: of each the length of its name, the name, 4 bytes of its value
     function show(
         Offer calldata offer_,
         uint32 number,
         Place calldata place,
+        bytes calldata variables,
         Leaf[] calldata leaves,
         LeafProof[] calldata proofs
     ) external;

@@ -14,6 +14,7 @@ import {Demands} from "./Demands.sol";
 import {Limits} from "./Limits.sol";
 import {Lines} from "./Lines.sol";
 import {Lives} from "./Lives.sol";
+import {Merkle} from "./Merkle.sol";
 import {Terms} from "./Terms.sol";
 
 /// @title Games about calls, and calls that somebody wants to see
@@ -124,6 +125,7 @@ library BatchDisputes {
         Offer calldata o,
         uint32 number,
         Place calldata place,
+        bytes calldata variables,
         Leaf[] calldata leaves,
         LeafProof[] calldata proofs
     ) external {
@@ -131,20 +133,9 @@ library BatchDisputes {
         l.checkState(BatchState.Committed);
         Lines.check(ledger, l, env.domain, place);
         uint64 index = Lines.numberOf(place.line.line, place.call.index);
-        CallDemand storage d = ledger.demands[l.id][_idOf(index, leaves)];
-        if (d.since == 0) revert IMarket.NotDemanded(l.id);
-        Lives.checkUntil(d.since + Terms.clock(l.p, o.exec));
-        if (leaves.length != proofs.length) revert IMarket.LengthMismatch(leaves.length, proofs.length);
-        emit IChannels.Shown(l.id, index, place.order, place.call.outputsRoot);
-        for (uint256 i; i < leaves.length; ++i) {
-            emit IChannels.LeafShown(l.id, index, i, _shown(place.order, leaves[i], proofs[i], i));
-        }
-        d.since = 0;
-        Batch storage b = ledger.batches[l.id];
-        b.demands = l.b.demands - 1;
-        // INVARIANT 49: what is shown in the last block can still be disputed.
-        b.shownUntil = (block.number + l.p.reveal).toUint32();
-        ledger.accounts.credit(o.operator, _priceOf(l.p, leaves.length));
+        _meet(ledger, l, o, index, leaves);
+        _emitCall(l.id, index, place, variables);
+        _emitLeaves(l.id, index, place.order, leaves, proofs);
     }
 
     /// @notice See `IChannels.denounce`.
@@ -168,6 +159,68 @@ library BatchDisputes {
         uint256 prepaid = _priceOf(l.p, d.leaves);
         ledger.accounts.credit(d.by, prepaid);
         emit IChannels.DemandReturned(l.id, index, d.by, prepaid);
+    }
+
+    /// @dev Ends a demand, in its time.
+    function _meet(
+        ChannelLedger storage ledger,
+        BatchLife memory l,
+        Offer calldata o,
+        uint64 index,
+        Leaf[] calldata leaves
+    ) private {
+        CallDemand storage d = ledger.demands[l.id][_idOf(index, leaves)];
+        if (d.since == 0) revert IMarket.NotDemanded(l.id);
+        Lives.checkUntil(d.since + Terms.clock(l.p, o.exec));
+        d.since = 0;
+        Batch storage b = ledger.batches[l.id];
+        b.demands = l.b.demands - 1;
+        // INVARIANT 49: what is shown in the last block can still be disputed.
+        b.shownUntil = (block.number + l.p.reveal).toUint32();
+        ledger.accounts.credit(o.operator, _priceOf(l.p, leaves.length));
+    }
+
+    /// @dev INVARIANT 57: who knows the chain alone has of a shown call what a challenge of it takes.
+    function _emitCall(bytes32 batch, uint64 index, Place calldata place, bytes calldata variables) private {
+        _checkVariables(place.order.variables, variables);
+        emit IChannels.Shown(batch, index, place.order, variables, place.call);
+    }
+
+    function _emitLeaves(
+        bytes32 batch,
+        uint64 index,
+        Order calldata order,
+        Leaf[] calldata leaves,
+        LeafProof[] calldata proofs
+    ) private {
+        if (leaves.length != proofs.length) {
+            revert IMarket.LengthMismatch(leaves.length, proofs.length);
+        }
+        for (uint256 i; i < leaves.length; ++i) {
+            emit IChannels.LeafShown(batch, index, i, _shown(order, leaves[i], proofs[i], i));
+        }
+    }
+
+    /// @dev Reverts unless the variables, as `show` has them, are those of a root; zero: of none.
+    function _checkVariables(bytes32 root, bytes calldata variables) private pure {
+        uint256 count;
+        uint256 at;
+        for (; at < variables.length; at += 5 + uint256(uint8(variables[at]))) {
+            ++count;
+        }
+        if (at != variables.length) revert IChannels.WrongVariables(root);
+        if (root == 0 && count == 0) return;
+        bytes32[] memory hashes = new bytes32[](count);
+        at = 0;
+        for (uint256 i; i < count; ++i) {
+            uint256 value = at + 1 + uint8(variables[at]);
+            // SAFETY: four bytes are a number with its sign.
+            // forge-lint: disable-next-line(unsafe-typecast)
+            int32 number = int32(uint32(bytes4(variables[value:value + 4])));
+            hashes[i] = Merkle.variableHash(variables[at:value], number);
+            at = value + 4;
+        }
+        if (Merkle.variablesRootOf(count, Merkle.treeRoot(hashes)) != root) revert IChannels.WrongVariables(root);
     }
 
     /// @dev The bond of an answer that differed from a share which is justified, once.

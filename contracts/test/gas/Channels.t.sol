@@ -80,7 +80,7 @@ contract ChannelsGasTest is ChannelFixture {
         vm.prank(rival);
         channels.demand(offer, 1, 700, new Leaf[](0));
         vm.snapshotGasLastCall("calls", "demand");
-        channels.show(offer, 1, place, new Leaf[](0), new LeafProof[](0));
+        channels.show(offer, 1, place, "", new Leaf[](0), new LeafProof[](0));
         vm.snapshotGasLastCall("calls", "show");
         CallReceipt memory a = _receipt(channel, 0, 1);
         CallReceipt memory b = _receipt(channel, 0, 1);

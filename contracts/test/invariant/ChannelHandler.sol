@@ -211,7 +211,7 @@ contract ChannelHandler is ChannelFixture {
         if (late || channels.batchAt(batch).state == BatchState.Convicted) {
             channels.denounce(offer, w.number, w.call, new Leaf[](0));
         } else {
-            channels.show(offer, w.number, _placeOf(batch, w.call), new Leaf[](0), new LeafProof[](0));
+            channels.show(offer, w.number, _placeOf(batch, w.call), "", new Leaf[](0), new LeafProof[](0));
         }
         _wanted[i] = _wanted[_wanted.length - 1];
         _wanted.pop();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {BatchState, Breach, LineProof, Place} from "../../src/interfaces/Deals.sol";
+import {BatchState, Breach, Deal, LineProof, Place} from "../../src/interfaces/Deals.sol";
 import {IChannels} from "../../src/interfaces/IChannels.sol";
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
 import {IMarket} from "../../src/interfaces/IMarket.sol";
 import {Leaf, LeafProof, Order} from "../../src/interfaces/Tasks.sol";
+import {Lines} from "../../src/libraries/Lines.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {ChannelFixture} from "../ChannelFixture.sol";
 
@@ -135,11 +136,11 @@ contract BatchDisputesTest is ChannelFixture {
         uint256 funds = _funds(operator);
         vm.expectRevert(abi.encodeWithSelector(IChannels.DemandsOpen.selector, _batch, 1));
         channels.close(offer, 1);
-        channels.show(offer, 1, place, leaves, proofs);
+        channels.show(offer, 1, place, "", leaves, proofs);
         assertEq(_funds(operator), funds + 2 * p.gChunk);
         assertEq(channels.batchAt(_batch).demands, 0);
         vm.expectPartialRevert(IMarket.NotDemanded.selector);
-        channels.show(offer, 1, place, leaves, proofs);
+        channels.show(offer, 1, place, "", leaves, proofs);
         vm.expectPartialRevert(IChannels.AlreadyDemanded.selector);
         vm.prank(rival);
         channels.demand(offer, 1, 7, leaves);
@@ -149,12 +150,57 @@ contract BatchDisputesTest is ChannelFixture {
         (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) = _demanded();
         proofs[0].elements += 1;
         vm.expectRevert(abi.encodeWithSelector(IMarket.WrongLeaf.selector, 0));
-        channels.show(offer, 1, place, leaves, proofs);
+        channels.show(offer, 1, place, "", leaves, proofs);
         vm.expectPartialRevert(IMarket.LengthMismatch.selector);
-        channels.show(offer, 1, place, leaves, new LeafProof[](0));
+        channels.show(offer, 1, place, "", leaves, new LeafProof[](0));
         place = _place(_batch, 0, 6);
         vm.expectPartialRevert(IMarket.NotDemanded.selector);
-        channels.show(offer, 1, place, leaves, proofs);
+        channels.show(offer, 1, place, "", leaves, proofs);
+    }
+
+    /// @dev INVARIANT 57: the chain has what a challenge takes, whoever sent the message and from wherever.
+    function test_WhatIsShownIsAllThatAChallengeTakes() public {
+        (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) = _demanded();
+        vm.expectEmit(address(channels));
+        emit IChannels.Shown(_batch, 7, place.order, "", place.call);
+        vm.expectEmit(address(channels));
+        emit IChannels.LeafShown(_batch, 7, 0, proofs[0].data);
+        channels.show(offer, 1, place, "", leaves, proofs);
+    }
+
+    /// @dev INVARIANT 57
+    function test_TheVariablesOfAShownCallAreThoseOfItsOrder() public {
+        bytes memory both = abi.encodePacked(uint8(2), "aa", int32(-3), uint8(1), "b", int32(7));
+        bytes32[] memory hashes = new bytes32[](2);
+        hashes[0] = Merkle.variableHash(abi.encodePacked(uint8(2), "aa"), -3);
+        hashes[1] = Merkle.variableHash(abi.encodePacked(uint8(1), "b"), 7);
+        Place memory place = _withVariables(Merkle.variablesRootOf(2, Merkle.treeRoot(hashes)));
+        bytes[6] memory wrong = [
+            bytes(""),
+            abi.encodePacked(both, uint8(0)),
+            abi.encodePacked(uint8(1), "b", int32(7), uint8(2), "aa", int32(-3)),
+            abi.encodePacked(uint8(2), "aa", int32(-3)),
+            abi.encodePacked(uint8(2), "aa", int32(-3), uint8(1), "b", int32(8)),
+            abi.encodePacked(uint8(2), "aa", int32(-3), uint8(255), "b", int32(7))
+        ];
+        for (uint256 i; i < wrong.length; ++i) {
+            vm.expectRevert(abi.encodeWithSelector(IChannels.WrongVariables.selector, place.order.variables));
+            channels.show(offer, 2, place, wrong[i], new Leaf[](0), new LeafProof[](0));
+        }
+        vm.expectEmit(address(channels));
+        emit IChannels.Shown(channels.batchOf(pool, 2), 0, place.order, both, place.call);
+        channels.show(offer, 2, place, both, new Leaf[](0), new LeafProof[](0));
+    }
+
+    function test_AnOrderWithoutVariablesIsShownWithNone() public {
+        (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) = _demanded();
+        bytes[2] memory wrong = [bytes(hex"00"), abi.encodePacked(uint8(1), "b", int32(7))];
+        for (uint256 i; i < wrong.length; ++i) {
+            vm.expectRevert(abi.encodeWithSelector(IChannels.WrongVariables.selector, bytes32(0)));
+            channels.show(offer, 1, place, wrong[i], leaves, proofs);
+        }
+        place = _withVariables(Merkle.variablesRootOf(0, Merkle.NOTHING));
+        channels.show(offer, 2, place, "", new Leaf[](0), new LeafProof[](0));
     }
 
     /// @dev INVARIANT 49: a call that is shown in the last block can be disputed, and only then does the batch close.
@@ -163,7 +209,7 @@ contract BatchDisputesTest is ChannelFixture {
         vm.roll(disputeBy);
         (Place memory place, Leaf[] memory leaves, LeafProof[] memory proofs) = _demanded();
         vm.roll(disputeBy + offer.exec + p.clock);
-        channels.show(offer, 1, place, leaves, proofs);
+        channels.show(offer, 1, place, "", leaves, proofs);
         (,,,, uint256 later) = channels.windowsOf(offer, 1);
         assertEq(later, block.number + p.reveal);
         vm.roll(later);
@@ -219,6 +265,21 @@ contract BatchDisputesTest is ChannelFixture {
     }
 
     // ---- Helpers ----
+
+    /// @dev The only call of batch 2, whose order has this root of variables: demanded.
+    function _withVariables(bytes32 variables) private returns (Place memory place) {
+        (Deal memory deal, bytes32 channel, uint32 number) = _opened();
+        Order memory order = _orderOf(channel, 0);
+        order.variables = variables;
+        _call(channel);
+        bytes32 task = channels.taskOf(order);
+        orders[channel][0] = task;
+        leaves[channel][0] = Lines.leafHash(channel, 0, task, Lines.resultOf(results[channel][0]));
+        place = _place(_commit(number, _one(_sheet(deal, 0))), 0, 0);
+        place.order = order;
+        vm.prank(rival);
+        channels.demand(offer, number, 0, new Leaf[](0));
+    }
 
     function _play(Place memory place, address who) private returns (uint256 gameId, Position memory position) {
         vm.prank(who);

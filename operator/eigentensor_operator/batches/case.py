@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from eigentensor.channel.life import CallDemand
+from eigentensor.task import Leaf
 from eigentensor_operator.case import PAUSE
 from eigentensor_operator.policy import Reason
 
@@ -29,6 +30,7 @@ class Step(StrEnum):
     DEMAND = "demand"  # of a call that is withheld, or wrong
     JUDGE = "judge"  # fetch and execute a call that was withheld, then shown
     CHALLENGE = "challenge"
+    OUTSIDE = "outside"  # convict for a call that the offer does not allow
     DENOUNCE = "denounce"  # what was demanded was not shown
     DENOUNCE_SHARE = "denounce_share"
     PLAY = "play"  # the next move of a game
@@ -54,7 +56,8 @@ _UNSENT = {Step.LOOK, Step.FETCH, Step.EXECUTE, Step.JUDGE, Step.HALT}
 SENT = frozenset(Step) - _UNSENT
 #: Missing one of these in time costs stake, a bond or what clients paid: they are tried again in every block.
 URGENT = frozenset({
-    Step.COMMIT, Step.SEED, Step.JUSTIFY, Step.SHOW, Step.ANSWER, Step.REVEAL, Step.CHALLENGE, Step.PLAY, Step.BEGIN
+    Step.COMMIT, Step.SEED, Step.JUSTIFY, Step.SHOW, Step.ANSWER, Step.REVEAL, Step.DEMAND, Step.CHALLENGE,
+    Step.OUTSIDE, Step.PLAY, Step.BEGIN,
 })  # fmt: skip
 
 
@@ -128,10 +131,17 @@ class Seal:
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """A call of the share, by its number in the batch, whose result differs from `root`, which is what this operator
-    computed; None: it is withheld."""
+    computed; None: it is withheld, and beside it these `leaves` of what it binds. `is_outside`: the offer does not
+    allow it."""
 
     number: int
     root: bytes | None = None
+    leaves: tuple[Leaf, ...] = ()
+    is_outside: bool = False
+
+    def is_about(self, demand: CallDemand) -> bool:
+        """Whether a demand shows what is withheld: of a call of which nothing else lacks, any demand of it."""
+        return demand.number == self.number and (not self.leaves or demand.leaves == self.leaves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +156,8 @@ class Case:
     halted: bool = False  # its conviction was acted upon
     drawn: Drawn | None = None
     fetched: bool = False
-    missed: int = 0  # how often the share could not be fetched
+    withheld: tuple[int, ...] = ()  # the calls of the share that were not served when it was fetched, in any order
+    executed: bool = False  # all that is served of a share which is not served as a whole
     closed: frozenset[CallDemand] = frozenset()  # of which the chain says that nobody waits for them any more
     strands: Mapping[tuple[Strand, int], Attempt] = field(default_factory=dict)
 

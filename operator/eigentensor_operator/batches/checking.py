@@ -7,6 +7,7 @@ challenged. The first that convicts gets W, and half of the stake where nobody e
 """
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from eigentensor.channel.life import BatchLife, ShareAnswer
 from eigentensor.channel.state import BatchState
@@ -16,6 +17,13 @@ from eigentensor_operator.batches.case import Case, Doubt, Drawn, Step
 from eigentensor_operator.batches.own import may_seed
 from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.policy import Code, Reason
+
+#: Calls of a share that are demanded of those that are not served, one after the other: each is prepaid.
+DEMANDED = 4
+#: Seconds that it takes to find out that nobody serves the inputs of a call that was shown.
+LOOKING = 20.0
+#: Why a share is not answered for that its operator withholds, or that nobody could dispute.
+_FAULTS = frozenset({Code.DATA, Code.MEMORY, Code.BINDINGS, Code.PROGRAM, Code.DISPUTE})
 
 #: A step with the wei of a deposit, 0 for every other; or why nothing is answered.
 Next = tuple[Step, int] | Reason | None
@@ -41,13 +49,20 @@ def drawn_of(
 
 
 def withheld(batches: Batches, case: Case, life: BatchLife) -> Doubt | None:
-    """The first call of a share that could not be fetched until the time of the answers is nearly over."""
-    is_missed = case.missed and not (case.fetched or case.seal or case.doubt)
-    given_up = case.unanswered is not None and case.unanswered.lasting
-    drawn, is_late = case.drawn, life.mix is not None and batches.head >= life.check_by - batches.policy.reserve
-    if not is_missed or given_up or not is_late or drawn is None or drawn.index is None or drawn.mix != life.mix:
+    """The next call to be demanded of those that are not served until the time of the answers is nearly over."""
+    is_drawn = life.mix is not None and case.drawn is not None and case.drawn.mix == life.mix
+    if not is_drawn or case.fetched or case.seal or case.doubt or batches.head < _late(batches, life):
         return None
-    return Doubt(life.numbers(drawn.index // DRAWS)[0])
+    demanded = {demand.number for demand in life.demands if demand.by == batches.policy.operator}
+    rest = [number for number in case.withheld if number not in demanded]
+    return Doubt(rest[0]) if rest and len(demanded) < DEMANDED and batches.head < life.demand_by else None
+
+
+def _late(batches: Batches, life: BatchLife) -> int:
+    """From this block on what is withheld is demanded: a call that is shown at the last moment leaves time to look at
+    it, and to demand its inputs as well."""
+    looking = ceil(LOOKING / batches.policy.block_seconds)
+    return min(life.check_by, life.demand_by - life.clock - looking) - batches.policy.reserve
 
 
 def next_step(batches: Batches, case: Case, life: BatchLife) -> Next:
@@ -94,13 +109,35 @@ def _unanswered(batches: Batches, case: Case, life: BatchLife) -> Next:
         patient = head >= life.seed_block + 2 * batches.policy.patience
         return (Step.SEED, 0) if patient and may_seed(batches, life) else None
     if head >= life.check_by or case.doubt is not None:
-        return None
+        return _served(batches, case, life)
     drawn = case.drawn
     if drawn is None or drawn.mix != life.mix:
         return Step.LOOK, 0
     if drawn.index is None or (case.unanswered is not None and case.unanswered.lasting):
         return None
     return _refuse(batches, life, drawn, drawn.index) or _answer(batches, case, life, drawn)
+
+
+def _served(batches: Batches, case: Case, life: BatchLife) -> Next:
+    """What is served of a share that is not served as a whole: fetched and executed all the same, since one wrong call
+    convicts, and who withholds another one must not save it."""
+    assert batches.at is not None
+    at, unanswered, doubt = batches.at, case.unanswered, case.doubt
+    is_known = case.executed or case.seal or (doubt is not None and (doubt.root is not None or doubt.is_outside))
+    if is_known or unanswered is None or unanswered.code not in _FAULTS or batches.head >= life.demand_by:
+        return None
+    if at.testing or at.faulty or at.draining:
+        return None
+    if case.drawn is None or case.drawn.mix != life.mix:
+        return Step.LOOK, 0
+    if case.drawn.index is None:
+        return None
+    if not (case.fetched or case.withheld or unanswered.lasting):
+        return Step.FETCH, 0
+    if len(case.withheld) == len(life.numbers(case.drawn.index // DRAWS)):
+        return None
+    is_idle = not batches.doing(Step.EXECUTE) and (at.slack is None or at.slack >= life.offer.exec)
+    return (Step.EXECUTE, 0) if is_idle else None
 
 
 def _refuse(batches: Batches, life: BatchLife, drawn: Drawn, index: int) -> Reason | None:
@@ -171,26 +208,27 @@ def _doubt(batches: Batches, case: Case, life: BatchLife, doubt: Doubt) -> Next:
     head, me = batches.head, batches.policy.operator
     if any(game.challenger == me for game in life.games.values()):
         return None  # one game decides
-    shown = life.shown_call(doubt.number)
-    if shown is None:
-        demands = [demand for demand in life.open_demands if demand.number == doubt.number]
-        if not demands:
-            return _prepaid(batches, Step.DEMAND) if head < life.demand_by else None
-        return (Step.DENOUNCE, 0) if head >= demands[0].show_by and demands[0] not in case.closed else None
+    about = [demand for demand in life.demands if doubt.is_about(demand)]
+    waiting = [demand for demand in about if demand in life.open_demands]
+    is_seen = not doubt.leaves and life.shown_call(doubt.number) is not None  # by somebody else's demand
+    if waiting and not is_seen:
+        return (Step.DENOUNCE, 0) if head >= waiting[0].show_by and waiting[0] not in case.closed else None
+    if not about:
+        return _demand(batches, doubt) if head < life.demand_by else None
     if head >= life.dispute_by:
         return None
-    if case.drawn is None or case.drawn.mix != life.mix:
-        return Step.LOOK, 0
+    if doubt.is_outside:
+        return Step.OUTSIDE, 0
     if doubt.root is None:
         return None if batches.at is None or batches.at.testing or batches.at.faulty else (Step.JUDGE, 0)
     missing = life.bond - batches.free
     return (Step.DEPOSIT, missing) if missing > 0 else (Step.CHALLENGE, 0)
 
 
-def _prepaid(batches: Batches, step: Step) -> Next:
-    """A demand pays for a leaf of a call in advance."""
-    missing = batches.policy.parameters.g_chunk - batches.free
-    return (Step.DEPOSIT, missing) if missing > 0 else (step, 0)
+def _demand(batches: Batches, doubt: Doubt) -> Next:
+    """A demand pays for the call and each leaf in advance."""
+    missing = (1 + len(doubt.leaves)) * batches.policy.parameters.g_chunk - batches.free
+    return (Step.DEPOSIT, missing) if missing > 0 else (Step.DEMAND, 0)
 
 
 def _convicted(batches: Batches, life: BatchLife, answer: ShareAnswer | None) -> Next:

@@ -23,11 +23,13 @@ class Do(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """An own pool that calls are served by: its offer, what it executed that no batch has, whether anybody wants it."""
+    """An own pool that calls are served by: its offer, what it executed that no batch has, whether anybody wants it,
+    and whether a channel of it goes on only after a commit."""
 
     offer: Offer
     load: Load = field(default_factory=Load)
     is_wanted: bool = False
+    is_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,16 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetched:
+    """What is served of the share is here. `withheld` are the calls of which something is not, in a random order:
+    nobody knows which are demanded. `reason`: why it cannot be answered for; None: all is here."""
+
+    subject: bytes
+    withheld: tuple[int, ...] = ()
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sealed:
     """All calls of the share were executed, and agree with their leaves."""
 
@@ -65,7 +77,8 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """A call is wrong. `unanswered`: no doubt is left, but the share cannot be answered for either."""
+    """A call is wrong, or more of it is to be seen. `unanswered`: no doubt is left, but the share cannot be answered
+    for either."""
 
     subject: bytes
     step: Step
@@ -95,6 +108,6 @@ class Undone:
     number: int = 0
 
 
-Outcome = Looked | Sealed | Doubted | Done | Undone
+Outcome = Looked | Fetched | Sealed | Doubted | Done | Undone
 #: What the chain shows, what it takes back, and all that is no fact of the chain.
 Event = task.Event | RolledBack | Head | Outcome

@@ -6,22 +6,36 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
+from eigentensor import merkle
 from eigentensor.chain.keys import limit_recursion
+from eigentensor.channel import Offer, pool_of
+from eigentensor.channel.calls import Quotes
+from eigentensor.channel.events import Shown
 from eigentensor.channel.life import BatchLife
 from eigentensor.channel.lines import CallPlace, CallProof, open_line
 from eigentensor.channel.shown import ShareRequest, ShownCall, ShownShare
 from eigentensor.channel.signed import task_of
-from eigentensor.errors import BlobCorrupt, BlobTooLarge, EigenTensorError, GatewayError, WrongReceipt
-from eigentensor.reexecution.inputs import BoundProgram, fetch_bound
+from eigentensor.errors import (
+    BindingError,
+    BlobCorrupt,
+    BlobTooLarge,
+    EigenTensorError,
+    GatewayError,
+    StoreError,
+    WrongReceipt,
+)
+from eigentensor.program import Role
+from eigentensor.reexecution.inputs import BoundProgram, fetch_bound, fetch_program
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.names import parse_name
-from eigentensor.store.parts import encode_variables
-from eigentensor.task import Domain, Order
+from eigentensor.store.parts import decode_bound, encode_variables
+from eigentensor.task import NONE, Domain, Order
 from eigentensor.task.order import Signer, sign
+from eigentensor_operator.batches.leaves import Missing
 
 SECONDS = 10.0  #: of silence of an endpoint
 SLOW = (
@@ -49,12 +63,11 @@ class Endpoint:
     def share(self, request: ShareRequest, signature: bytes) -> ShownShare:
         """A share, as the endpoint tells of it. Raises GatewayError, TaskError."""
         path = f"/v1/batches/{request.batch.hex()}/shares/{request.share}"
-        data = self._get(path, {"signature": "0x" + signature.hex()}, SHARE_BYTES)
-        try:
-            values: Any = httpx.Response(200, content=data).json()
-        except (ValueError, RecursionError):
-            raise GatewayError(f"{self._url} answers no JSON", fix="Ask again, or demand the calls.") from None
-        return ShownShare.from_json(values)
+        return ShownShare.from_json(self._get_json(path, {"signature": "0x" + signature.hex()}))
+
+    def quotes(self) -> Quotes:
+        """What the endpoint offers. Raises GatewayError, TaskError."""
+        return Quotes.from_json(self._get_json("/v1/deals", {}))
 
     def fetch(self, name: str | bytes) -> Path:
         """The file of a blob in the local store. Raises GatewayError, BlobTooLarge, BlobCorrupt."""
@@ -62,6 +75,13 @@ class Endpoint:
         if name not in self.store:
             self._keep(name, self._get(f"/v1/blobs/{name}", {}, self._limit))
         return self.store.path(name)
+
+    def _get_json(self, path: str, asked: Mapping[str, str]) -> Any:
+        data = self._get(path, asked, SHARE_BYTES)
+        try:
+            return httpx.Response(200, content=data).json()
+        except (ValueError, RecursionError):
+            raise GatewayError(f"{self._url} answers no JSON", fix="Ask again, or demand the calls.") from None
 
     def _keep(self, name: str, data: bytes) -> None:
         blob = self.store.put(data)
@@ -110,6 +130,19 @@ class Placed:
         proof = CallProof(self.shown.index, self.task, outputs_root, self.shown.path)
         return CallPlace(open_line(life.lines, self.position), proof, self.shown.order)
 
+    @classmethod
+    def shown_by(cls, event: Shown, life: BatchLife) -> Self:
+        """The call that was demanded and shown on chain, which has proven it. Raises BindingError for variables that no
+        program has."""
+        call = event.call
+        try:
+            variables = decode_bound(event.variables)
+        except BlobCorrupt as error:
+            raise BindingError(error.what) from None
+        result = merkle.result_of(call.outputs_root)
+        shown = ShownCall(0, call.index, event.order, variables, result, call.path)
+        return cls(event.number, life.line_of(event.number), call.order, shown)
+
 
 def placed(share: ShownShare, life: BatchLife, domain: Domain) -> list[Placed]:
     """The calls of a share, each of which stands in the batch where the draw says. Raises WrongReceipt for the first
@@ -134,6 +167,7 @@ class Sources:
     def __init__(self, gateway: GatewayClient, domain: Domain, signer: Signer) -> None:
         self._gateway, self._domain, self._signer = gateway, domain, signer
         self._endpoints: dict[str, Endpoint] = {}
+        self._programs: dict[bytes, Mapping[bytes, int]] = {}
 
     def close(self) -> None:
         """Closes all connections."""
@@ -149,12 +183,45 @@ class Sources:
     def bound(self, operator: str, call: Placed) -> BoundProgram:
         """Everything that the order of a call of `operator` names. Raises StoreError, ProgramError, BindingError."""
         if call.shown.variables:
-            self._gateway.store.put(encode_variables(call.shown.variables))
+            self.store.put(encode_variables(call.shown.variables))
         return self.bound_by(operator, call.shown.order)
 
     def bound_by(self, operator: str, order: Order) -> BoundProgram:
         """The same of an order whose variables were seen before."""
         return fetch_bound(_Both(self, operator), order)
+
+    def programs(self, offer: Offer) -> Mapping[bytes, int] | None:
+        """The programs of an offer with their most repeats, as its operator quotes them, proven by their root; None:
+        it says nothing that has this root."""
+        pool = pool_of(self._domain, offer)
+        if pool not in self._programs:
+            try:
+                quotes = self._endpoint(offer.operator).quotes().quotes
+            except EigenTensorError:
+                return None
+            for quote in quotes:
+                if quote.offer == offer and (listed := quote.listed) is not None:
+                    self._programs[pool] = listed
+        return self._programs.get(pool)
+
+    def missing(self, operator: str, order: Order) -> Missing | None:
+        """The inputs and states of an order that nobody serves; None: all are here. Raises StoreError, ProgramError,
+        BindingError where the program is not."""
+        program = fetch_program(_Both(self, operator), order)
+        roots = {Role.INPUT: order.inputs, Role.STATE: order.states}
+        lacking = {}
+        for role, root in roots.items():
+            try:
+                if root != NONE:
+                    self.fetch(operator, root)
+            except StoreError:
+                lacking[role] = root
+        return Missing(program, lacking) if lacking else None
+
+    def is_here(self, order: Order) -> bool:
+        """Whether nothing that an order names has to be fetched."""
+        roots = order.program, order.inputs, order.weights, order.states
+        return all(root == NONE or root in self.store for root in roots)
 
     def fetch(self, operator: str, name: str | bytes) -> Path:
         """A blob, from an operator's endpoint unless it is here, else from the gateway. Raises StoreError."""

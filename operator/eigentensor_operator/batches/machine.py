@@ -15,10 +15,25 @@ from eigentensor.channel.state import BatchState
 from eigentensor.dispute import deadline_of
 from eigentensor_operator.batches import checking, own
 from eigentensor_operator.batches.case import Case, Step, Strand, strand_of
-from eigentensor_operator.batches.events import Do, Done, Doubted, Event, Head, Looked, Outcome, Sealed, Serving, Undone
+from eigentensor_operator.batches.events import (
+    Do,
+    Done,
+    Doubted,
+    Event,
+    Fetched,
+    Head,
+    Looked,
+    Outcome,
+    Sealed,
+    Serving,
+    Undone,
+)
 from eigentensor_operator.batches.state import Batches, Desk
 from eigentensor_operator.events import RolledBack
 from eigentensor_operator.policy import Reason
+
+#: How often a call that was shown is looked at in vain: what it names may be nowhere, and others are withheld as well.
+JUDGINGS = 4
 
 
 def step(batches: Batches, event: Event) -> tuple[Batches, tuple[Do, ...]]:
@@ -89,8 +104,13 @@ def _concluded(batches: Batches, event: Outcome) -> Batches:
             case = replace(case, seal=case.seal or seal)
         case Doubted(_, _, doubt, unanswered):
             case = replace(case, doubt=doubt, unanswered=unanswered or case.unanswered)
-        case Done(_, Step.FETCH):
-            case = replace(case, fetched=True, missed=0)
+        case Fetched(_, withheld, None):
+            case = replace(case, fetched=True, withheld=withheld, unanswered=None)
+        case Fetched(_, withheld, reason):
+            case = replace(case, fetched=False, withheld=withheld, unanswered=reason)
+            return batches.replaced(case.attempted(case.attempt().undone(head)))
+        case Done(_, Step.EXECUTE):
+            case = replace(case, executed=True)
         case Done(_, Step.HALT):
             case = replace(case, halted=True)
         case Done():
@@ -111,11 +131,14 @@ def _of_pool(batches: Batches, event: Done | Undone) -> Batches:
 def _failed(case: Case, event: Undone, head: int) -> Case:
     strand = strand_of(event.step), event.number if event.step in (Step.PLAY, Step.TIMEOUT) else 0
     case = case.attempted(case.attempt(*strand).undone(head), *strand)
-    if event.step is Step.FETCH:
-        return replace(case, missed=case.missed + 1, unanswered=event.reason)
-    if event.step in (Step.EXECUTE, Step.ANSWER, Step.JUDGE):
+    if event.step is Step.EXECUTE:
         # What was fetched may be gone after a failure: it is fetched again.
-        return replace(case, unanswered=event.reason, fetched=case.fetched and event.step is not Step.EXECUTE)
+        executed = case.executed or event.reason.lasting
+        return replace(case, unanswered=event.reason, fetched=False, executed=executed)
+    if event.step is Step.JUDGE and case.attempt().failed >= JUDGINGS:
+        return replace(case, unanswered=event.reason, doubt=None)
+    if event.step in (Step.FETCH, Step.ANSWER, Step.JUDGE):
+        return replace(case, unanswered=event.reason)
     return case
 
 

@@ -1,8 +1,8 @@
 """An operator's own pools and batches: offer, begin, commit, show, be paid. Pure.
 
-A batch is committed at half of its epoch, or when it is nearly as large as one may be; the next one is begun before, so
-that receipts name it meanwhile. Where nothing was called it lapses, which costs nothing, and none is begun until
-somebody wants calls.
+A batch is committed at half of its epoch, or when it or a channel's part of it is nearly as large as it may be; the
+next one is begun before, so that receipts name it meanwhile. Where nothing was called it lapses, which costs nothing,
+and none is begun until somebody wants calls.
 """
 
 from eigentensor.channel import Offer
@@ -12,10 +12,10 @@ from eigentensor.economics import shares
 from eigentensor_operator.batches.case import Case, Step
 from eigentensor_operator.batches.events import Serving
 from eigentensor_operator.batches.state import Batches, Desk
-from eigentensor_operator.calls.interface import COMMIT_GAS, Load
+from eigentensor_operator.calls.interface import COMMIT_GAS, FULL, Load
 from eigentensor_operator.policy import ROUNDING, Code, Reason
 
-FULL = 5, 4  #: a batch of four fifths of what one may be is nearly full
+WORTH = 4  #: times the market's price of a check that calls cost at least, for each verifier, of an early commit
 REFUNDS = 16  #: lines that are refunded in one transaction
 _SLOW = 4  # times the patience after which clients' refunds are sent, that anybody may send
 
@@ -49,7 +49,7 @@ def _wants(batches: Batches, pool: bytes, serving: Serving) -> bool:
     waiting = batches.pools.uncommitted(pool, batches.head + 1)
     if len(waiting) > 1 or not (serving.is_wanted or load.leaves):
         return False
-    return not waiting or _is_drained(batches, waiting[0]) or _is_due(batches, waiting[0], load)
+    return not waiting or _is_drained(batches, waiting[0]) or _is_due(batches, waiting[0], serving)
 
 
 def _is_drained(batches: Batches, life: BatchLife) -> bool:
@@ -79,13 +79,20 @@ def _refuse_begin(batches: Batches, offer: Offer) -> Reason | None:
     return None
 
 
-def _is_due(batches: Batches, life: BatchLife, load: Load) -> bool:
-    """Whether a batch is to be committed: at half of its epoch, or when it is nearly full. One in which nothing was
-    called is not; but what comes after it is, when it is not served any more."""
-    head, offer = batches.head, life.offer
+def _is_due(batches: Batches, life: BatchLife, serving: Serving) -> bool:
+    """Whether a batch is to be committed: at half of its epoch, or when it or a channel's part of it is nearly full.
+    One in which nothing was called is not; but what comes after it is, when it is not served any more."""
+    head, offer, load = batches.head, life.offer, serving.load
     if not load.leaves:
         return head + 1 >= life.commit_by - batches.policy.reserve
-    return head >= life.begun_at + offer.epoch // 2 or _is_full(offer, load)
+    is_short = serving.is_short and _is_worth_it(batches, offer, load)
+    return head >= life.begun_at + offer.epoch // 2 or _is_full(offer, load) or is_short
+
+
+def _is_worth_it(batches: Batches, offer: Offer, load: Load) -> bool:
+    """Whether the calls cost more than the messages of a batch: clients choose what their deals allow, and so must not
+    choose how often one is committed."""
+    return load.amount >= WORTH * offer.verifiers * batches.policy.parameters.g_chk
 
 
 def _is_full(offer: Offer, load: Load) -> bool:
@@ -125,7 +132,7 @@ def _commit(batches: Batches, case: Case, life: BatchLife) -> Step | None:
     if case.drained:
         return Step.COMMIT
     serving = batches.serving(pool)
-    if serving is None or not serving.load.leaves or not _is_due(batches, life, serving.load):
+    if serving is None or not serving.load.leaves or not _is_due(batches, life, serving):
         return None
     is_last_call = batches.head + 1 >= life.commit_by - batches.policy.reserve
     is_followed = batches.pools.pools[pool].begun > life.number

@@ -21,7 +21,7 @@ from eigentensor_operator import events as tasks
 from eigentensor_operator.batches import events as facts
 from eigentensor_operator.batches import machine
 from eigentensor_operator.batches.case import SENT, URGENT, Case, Step
-from eigentensor_operator.batches.events import Do, Outcome, Sealed, Serving, Undone
+from eigentensor_operator.batches.events import Do, Fetched, Outcome, Sealed, Serving, Undone
 from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.batches.steps import Steps
 from eigentensor_operator.batches.store import BatchStore, changed, news
@@ -113,7 +113,10 @@ class Running:
         if self._calls is None:
             return {}
         calls = self._calls
-        return {name: Serving(offer, calls.load(name), calls.is_wanted(name)) for name, offer in calls.pools().items()}
+        return {
+            name: Serving(offer, calls.load(name), calls.is_wanted(name), calls.is_short(name))
+            for name, offer in calls.pools().items()
+        }
 
     def claims(self) -> Claims:
         """What begins on their way will lock of the stake."""
@@ -160,7 +163,8 @@ class Running:
         for name, case in after.cases.items():
             old = before.cases.get(name)
             if old is not None and old.doubt is not case.doubt and case.doubt is not None:
-                what = "is withheld" if case.doubt.root is None else "is wrong"
+                what = "is wrong" if case.doubt.root is not None else "is withheld"
+                what = "is outside of its offer" if case.doubt.is_outside else what
                 self._log.error(f"a call {what}", batch=name.hex(), number=case.doubt.number)
             reason = case.unanswered
             if reason is not None and (old is None or old.unanswered is None or old.unanswered.code is not reason.code):
@@ -207,6 +211,8 @@ class Running:
         words = {"subject": outcome.subject.hex(), "seconds": round(seconds, 3)}
         if isinstance(outcome, Undone):
             self._log.warning(f"{step} failed", **words, **_words(outcome.reason))
+        elif isinstance(outcome, Fetched) and outcome.reason is not None:
+            self._log.warning("a share is withheld", **words, calls=len(outcome.withheld), **_words(outcome.reason))
         elif step not in SENT:
             self._log.info(step.value, **words)
         if isinstance(outcome, Sealed) and known is not None and known.seal is None:

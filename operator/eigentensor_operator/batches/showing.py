@@ -1,7 +1,7 @@
 """What an operator shows of a committed batch: roots of shares, parts of them, single calls and leaves of their
 inputs. Out of the calls that it keeps, and the lines that the chain has; nothing is sent here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from eigentensor import merkle
 from eigentensor.chain import LeafProof
@@ -37,6 +37,10 @@ class Shown:
         receipt = call.receipt
         proof = CallProof(receipt.index, receipt.order, receipt.outputs_root, self._path(position, receipt.index))
         return CallPlace(open_line(self._life.lines, position), proof, call.order)
+
+    def variables(self, number: int) -> Mapping[str, int]:
+        """What the order of a call binds to variables."""
+        return self._call(number).variables
 
     def proofs(self, demand: CallDemand) -> list[LeafProof]:
         """What shows the leaves of a call's inputs, or of its states, that are demanded."""

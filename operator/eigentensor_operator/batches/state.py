@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from eigentensor.channel.life import BatchLife, CallGame
 from eigentensor.channel.pools import Pools
 from eigentensor.channel.state import BatchState
-from eigentensor.dispute import Side
+from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import shares
 from eigentensor.task import Domain
 from eigentensor_operator.batches.case import Attempt, Case, Step
 from eigentensor_operator.batches.events import Head, Serving
 from eigentensor_operator.policy import ROUNDING, Claims, Policy, Reason
+from eigentensor_operator.state import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,29 @@ class Batches:
         executor = game.position.phase.side is Side.EXECUTOR
         return self.policy.operator == (game.position.executor if executor else game.position.challenger)
 
+    def turns(self, case: Case) -> Iterator[Turn]:
+        """What this operator is to do about a batch in games, and of what is demanded of it."""
+        life = self.life(case)
+        for game in self.my_games(life):
+            if game.position is not None and self.is_to_move(game):
+                yield Turn(game.task, game.number, deadline_of(game.position))
+        if self.is_mine(life):
+            waiting = (demand for demand in life.open_demands if demand not in case.closed)
+            yield from (Turn(life.batch, 0, demand.show_by) for demand in waiting)
+            yield from (Turn(life.batch, 0, demand.since + life.clock) for demand in life.open_share_demands)
+
+    def short_clocks(self) -> Iterator[Turn]:
+        """Turns with less than a third of the clock left."""
+        for case in self.cases.values():
+            if case.batch in self.pools.batches:
+                clock = self.life(case).clock
+                yield from (turn for turn in self.turns(case) if 3 * (turn.by - self.head) < clock)
+
+    @property
+    def games(self) -> int:
+        """How many games about calls this operator plays."""
+        return sum(1 for life in self.pools.batches.values() for _ in self.my_games(life))
+
     def is_at_stake(self, case: Case) -> bool:
         """Whether something of this operator's may still come of a batch: its own, an answer, a challenge, a demand."""
         life = self.life(case)
@@ -92,7 +116,8 @@ class Batches:
         answer = life.answer_by(self.policy.operator)
         owed = answer is not None and (not life.state.is_terminal or life.payout(answer) > 0)
         played = any(game.challenger == self.policy.operator for game in life.games.values())
-        return owed or ((played or case.doubt is not None) and not life.state.is_terminal)
+        demanded = any(demand.by == self.policy.operator for demand in life.open_demands)
+        return owed or ((played or demanded or case.doubt is not None) and not life.state.is_terminal)
 
     # ---- Money ----
 

@@ -1,28 +1,36 @@
 """Doing what the machine of batches asks for: each step blocks, and comes back as the event that tells how it ended."""
 
+import random
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
 from eigentensor import merkle
 from eigentensor.chain import Chain, Mined, Opening
-from eigentensor.channel import CallPlace, Sheet, share_root
+from eigentensor.channel import CallPlace, Sheet, open_outside, share_root
 from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
+    BindingError,
+    BlobTooLarge,
     ChainError,
     ChannelError,
     ConfigError,
     EigenTensorError,
+    ExecutionError,
     LimitError,
     NotDisputable,
+    ProgramError,
     Reverted,
+    StoreError,
     TaskError,
     WrongBits,
 )
@@ -30,12 +38,12 @@ from eigentensor.player import Player
 from eigentensor.program import Role
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.reexecution.warm import WarmExecution
-from eigentensor.task import NONE, Order, commitment
+from eigentensor.task import NONE, Leaf, Order, commitment
 from eigentensor.task.candidates import DRAWS
 from eigentensor_operator.batches import checking, own, showing
 from eigentensor_operator.batches.case import Case, Doubt, Seal, Step
 from eigentensor_operator.batches.drawing import drawn_seats
-from eigentensor_operator.batches.events import Done, Doubted, Looked, Outcome, Sealed, Undone
+from eigentensor_operator.batches.events import Done, Doubted, Fetched, Looked, Outcome, Sealed, Undone
 from eigentensor_operator.batches.fetching import Placed, Sources
 from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.calls.interface import Calls
@@ -45,7 +53,9 @@ from eigentensor_operator.steps import reason_of
 
 _SHARES = 8  # fetched shares that stay in memory
 _AT_ONCE = 8  # messages of one step that are on their way together
+_PATIENCE = 4  # calls that are waited for in vain, of one share at a time
 _NOT_DEMANDED = "NotDemanded"
+T = TypeVar("T")
 _OF_CALLS = (Role.INPUT, Role.STATE)  # what calls of one program and its weights differ by
 
 
@@ -69,8 +79,9 @@ class Steps:
         }  # fmt: skip
         self._sending: Mapping[Step, Callable[[Batches, Case, BatchLife], Mined]] = {
             Step.REVEAL_ROOTS: self._reveal_roots, Step.ANSWER: self._answer, Step.REVEAL: self._reveal,
-            Step.DEMAND: self._demand, Step.CHALLENGE: self._challenge, Step.DENOUNCE: self._denounce,
-            Step.DENOUNCE_SHARE: self._denounce_share, Step.SETTLE: self._settle, Step.REFUND_BOND: self._refund_bond,
+            Step.DEMAND: self._demand, Step.CHALLENGE: self._challenge, Step.OUTSIDE: self._outside,
+            Step.DENOUNCE: self._denounce, Step.DENOUNCE_SHARE: self._denounce_share, Step.SETTLE: self._settle,
+            Step.REFUND_BOND: self._refund_bond,
             Step.CLOSE: lambda _, __, life: chain.channels.close(life.offer, life.number),
             Step.SLASH: lambda _, __, life: chain.channels.slash(life.offer, life.number),
         }  # fmt: skip
@@ -174,9 +185,10 @@ class Steps:
     def _show_call(
         self, life: BatchLife, shown: showing.Shown, demand: CallDemand, closed: set[CallDemand]
     ) -> Mined | None:
-        place, proofs = shown.place(demand.number), shown.proofs(demand)
+        number, leaves = demand.number, demand.leaves
+        what = shown.place(number), shown.variables(number), leaves, shown.proofs(demand)
         try:
-            return self._chain.channels.show(life.offer, life.number, place, demand.leaves, proofs)
+            return self._chain.channels.show(life.offer, life.number, *what)
         except Reverted as error:
             if error.name != _NOT_DEMANDED:
                 raise
@@ -208,22 +220,43 @@ class Steps:
         return Looked(case.batch, found)
 
     def _fetch(self, _: Batches, case: Case, life: BatchLife) -> Outcome:
-        """The calls of the share and all that they bind: what cannot be disputed is no evidence."""
+        """The calls of the share and all that they bind: what cannot be disputed is no evidence. In a random order, and
+        no longer than some are withheld: whoever lets others wait must not hide a call behind them."""
         assert case.drawn is not None and case.drawn.index is not None
-        for call in self._share(life, case.drawn.index // DRAWS):
-            self._bound(life, call)
-        return Done(case.batch, Step.FETCH)
+        share = case.drawn.index // DRAWS
+        try:
+            calls = self._share(life, share)
+        except EigenTensorError as error:
+            return Fetched(case.batch, tuple(_shuffled(life.numbers(share))), _reason_of(error))
+        programs, withheld, reasons = self._sources.programs(life.offer), list[int](), list[Reason]()
+        for call in _shuffled(calls):
+            if programs is not None and open_outside(programs, call.shown.order) is not None:
+                return Doubted(case.batch, Step.FETCH, Doubt(call.number, is_outside=True))
+            if len(withheld) >= _PATIENCE and not self._sources.is_here(call.shown.order):
+                withheld.append(call.number)
+                continue
+            try:
+                self._bound(life, call)
+            except StoreError as error:
+                withheld.append(call.number)
+                reasons.append(_reason_of(error))
+            except (BindingError, NotDisputable, ProgramError) as error:
+                reasons.append(_reason_of(error))
+        lasting = next((reason for reason in reasons if reason.lasting), None)
+        return Fetched(case.batch, tuple(withheld), lasting or next(iter(reasons), None))
 
     def _execute(self, batches: Batches, case: Case, life: BatchLife) -> Outcome:
-        """Each call, before any is answered for; each program stays warm meanwhile. All together have the blocks that
-        the offer gives them: longer they would keep the device from tasks."""
+        """Each call that is here, before any is answered for; each program stays warm meanwhile. All together have the
+        blocks that the offer gives them: longer they would keep the device from tasks."""
         assert case.drawn is not None and case.drawn.index is not None
         until = time.monotonic() + life.offer.exec * batches.policy.block_seconds
         calls, roots = self._share(life, case.drawn.index // DRAWS), []
         with ExitStack() as stack:
             warm: dict[tuple[bytes, bytes], WarmExecution] = {}
             for call in calls:
-                bound, order = self._bound(life, call), call.shown.order
+                if (bound := self._bound_for(life, case, call)) is None:
+                    continue
+                order = call.shown.order
                 key = order.program, order.weights
                 if key not in warm:
                     weights = None if order.weights == NONE else self._sources.fetch(life.offer.operator, order.weights)
@@ -235,6 +268,8 @@ class Steps:
                 if merkle.result_of(root) != call.shown.result:
                     return self._differs(batches, case, life, call, root)
                 roots.append(root)
+        if not case.fetched:
+            return Done(case.batch, Step.EXECUTE)
         return Sealed(case.batch, Seal(case.drawn.index, share_root(roots), secrets.token_bytes(32)))
 
     def _differs(self, batches: Batches, case: Case, life: BatchLife, call: Placed, root: bytes) -> Outcome:
@@ -244,14 +279,41 @@ class Steps:
         return Doubted(case.batch, Step.EXECUTE, Doubt(call.number, root))
 
     def _judge(self, batches: Batches, case: Case, life: BatchLife) -> Outcome:
-        """A call that was withheld, and then shown."""
+        """A call that was withheld, and then shown: executed with what its operator serves now, or with leaves of what
+        it binds, which are demanded as well. Nothing comes of one that is too large for that."""
         assert case.doubt is not None
-        call = self._call(life, case, case.doubt.number)
-        root = self._root(batches, self._bound(life, call))
+        doubt, programs = case.doubt, self._sources.programs(life.offer)
+        try:
+            call, place = self._shown_call(life, doubt.number)
+            if not place.is_named() or (programs is not None and open_outside(programs, place.order) is not None):
+                return Doubted(case.batch, Step.JUDGE, replace(doubt, is_outside=True))
+            if leaves := self._missing(life, doubt, call):
+                return Doubted(case.batch, Step.JUDGE, replace(doubt, leaves=leaves))
+            root = self._root(batches, self._bound(life, call))
+        except WrongBits:
+            raise
+        except (BindingError, BlobTooLarge, ExecutionError, NotDisputable, ProgramError) as error:
+            return Doubted(case.batch, Step.JUDGE, None, _reason_of(error))
         if merkle.result_of(root) != call.shown.result:
             return self._differs(batches, case, life, call, root)
-        late = Reason(Code.DATA, "a share that is served in time", "a right call, shown late")
+        late = Reason(Code.DATA, "a share that is served in time", "a right call, shown late", lasting=False)
         return Doubted(case.batch, Step.JUDGE, None, late)
+
+    def _missing(self, life: BatchLife, doubt: Doubt, call: Placed) -> tuple[Leaf, ...]:
+        """The leaves that are to be demanded of what a shown call binds; none: all that it binds is here. Raises
+        StoreError, ProgramError, BindingError."""
+        if (missing := self._sources.missing(life.offer.operator, call.shown.order)) is None:
+            return ()
+        wanted = missing.leaves()
+        for event, leaves in life.shown:
+            if event.number == call.number and len(leaves) == len(wanted):
+                with suppress(BindingError):
+                    for data in missing.files(leaves).values():
+                        self._sources.store.put(data)
+                    return ()
+        if wanted == doubt.leaves:
+            raise BindingError("the order binds tensors that are not of its program")
+        return wanted
 
     def _answer(self, batches: Batches, case: Case, life: BatchLife) -> Mined:
         assert case.seal is not None
@@ -266,21 +328,27 @@ class Steps:
 
     def _demand(self, _: Batches, case: Case, life: BatchLife) -> Mined:
         assert case.doubt is not None
-        return self._chain.channels.demand(life.offer, life.number, case.doubt.number)
+        return self._chain.channels.demand(life.offer, life.number, case.doubt.number, case.doubt.leaves)
 
     def _challenge(self, _: Batches, case: Case, life: BatchLife) -> Mined:
         assert case.doubt is not None
-        place = self._wrong_place(life, case, case.doubt)
-        if not place.is_named():
-            return self._chain.channels.outside(life.offer, life.number, place, (), 0)
+        place = self._shown_call(life, case.doubt.number)[1]
         key = f"challenge {life.batch.hex()} {case.doubt.number}"
         return self._chain.channels.challenge(self._operator, life.offer, life.number, place, once=key)
 
-    def _wrong_place(self, life: BatchLife, case: Case, doubt: Doubt) -> CallPlace:
-        shown = life.shown_call(doubt.number)
-        if shown is None:
+    def _outside(self, _: Batches, case: Case, life: BatchLife) -> Mined:
+        assert case.doubt is not None
+        place = self._shown_call(life, case.doubt.number)[1]
+        programs = self._sources.programs(life.offer) or {}
+        entries = open_outside(programs, place.order) if place.is_named() else None
+        return self._chain.channels.outside(life.offer, life.number, place, entries or (), len(programs))
+
+    def _shown_call(self, life: BatchLife, number: int) -> tuple[Placed, CallPlace]:
+        """A call that was shown on chain, and all that leads to it."""
+        if (event := life.shown_call(number)) is None:
             raise ChainError("the call is not shown", fix="A reorganisation took that away; it will be shown again.")
-        return self._call(life, case, doubt.number).place(life, shown.outputs_root)
+        call = Placed.shown_by(event, life)
+        return call, call.place(life, event.call.outputs_root)
 
     def _denounce(self, batches: Batches, case: Case, life: BatchLife) -> Mined:
         for demand in life.open_demands:
@@ -316,13 +384,14 @@ class Steps:
                     self._shares.popitem(last=False)
         return known
 
-    def _call(self, life: BatchLife, case: Case, number: int) -> Placed:
-        if case.drawn is None or case.drawn.index is None:
-            raise ChainError("the draw is not known", fix="It will be looked at again.")
-        for call in self._share(life, case.drawn.index // DRAWS):
-            if call.number == number:
-                return call
-        raise TaskError(f"call {number} is not of the share", fix="A reorganisation changed the draw.")
+    def _bound_for(self, life: BatchLife, case: Case, call: Placed) -> BoundProgram | None:
+        """What a call binds; None: its share is not all here, and this call is not."""
+        try:
+            return None if call.number in case.withheld else self._bound(life, call)
+        except (BindingError, NotDisputable, ProgramError):
+            if case.fetched:
+                raise
+            return None
 
     def _bound(self, life: BatchLife, call: Placed) -> BoundProgram:
         """What a call binds. Raises NotDisputable where nothing could come of a game about it."""
@@ -353,6 +422,10 @@ class Steps:
         if operator == self._operator:
             return self._served().bound_of(task)
         return self._sources.bound_by(operator, order)
+
+
+def _shuffled(some: Sequence[T]) -> list[T]:
+    return random.SystemRandom().sample(some, len(some))
 
 
 def _left(until: float) -> float:

@@ -118,7 +118,7 @@ def news(before: Pools, after: Pools) -> Iterator[tuple[bytes, Event]]:
     """The events that pools and batches have learned, each with its pool or its batch."""
     for name, pool in after.pools.items():
         if (known := before.pools.get(name)) is not pool:
-            yield from ((name, event) for event in pool.events[len(known.events) if known else 0 :])
+            yield from ((name, event) for event in pool.events_since(known))
     for name, life in after.batches.items():
         if (old := before.batches.get(name)) is not life:
             yield from ((name, event) for event in life.events[len(old.events) if old else 0 :])

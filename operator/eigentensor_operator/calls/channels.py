@@ -16,7 +16,7 @@ from eigentensor.program import Program
 from eigentensor.reexecution.inputs import Tensors
 from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.task.order import Domain
-from eigentensor_operator.calls.interface import Load
+from eigentensor_operator.calls.interface import FULL, Load
 from eigentensor_operator.calls.ledger import Executed, Ledger
 
 _PACKED = 16  # computations of a channel whose orders are packed once
@@ -127,6 +127,13 @@ class ServedChannel:
         if voucher is None or voucher.count <= count:
             return Load()
         return Load(voucher.count - count, voucher.amount - amount, 1, voucher.count - voucher.acked)
+
+    @property
+    def is_short(self) -> bool:
+        """See `Calls`."""
+        most, part = FULL
+        spent = self.payee.amount - self.base[1]
+        return most * spent >= part * self.deal.most and self.payee.deposit > self.payee.amount - self.payee.paid
 
     def status(self) -> ChannelStatus:
         """As a client is shown it."""

@@ -11,6 +11,7 @@ from eigentensor.task import Event, Order
 
 #: Gas that a batch's commit takes for a line, and for a call of its tail; what a block admits of it.
 LINE_GAS, TAIL_GAS, COMMIT_GAS = 31_300, 5_200, 14_000_000
+FULL = 5, 4  #: what has four fifths of what it may have is nearly full
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,10 @@ class Calls(Protocol):
 
     def is_wanted(self, pool: bytes) -> bool:
         """Whether anybody wants calls: a deal that may still be opened was signed, or a channel is open."""
+
+    def is_short(self, pool: bytes) -> bool:
+        """Whether a channel's calls near what its deal lets them cost in a batch, though its deposit pays for more:
+        then it goes on only after a commit."""
 
     def observe(self, event: Event) -> None:
         """An event of `eigentensor.channel.events`, each once, in the order of the chain; others change nothing."""

@@ -1,13 +1,16 @@
 """An operator's paid calls put together: settings in, a service and its HTTP server out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from math import ceil
 
 from eigentensor.chain import Network, to_wei
 from eigentensor.channel import Key
+from eigentensor.errors import ConfigError
+from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task.order import NONE
+from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.interface import Draws
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.offering import PricedProgram, Terms, all_warmed, listed, offer_of, settled
@@ -15,6 +18,7 @@ from eigentensor_operator.calls.routes import Where, calls_app
 from eigentensor_operator.calls.service import CallService, Rules
 from eigentensor_operator.config import Settings
 from eigentensor_operator.node import NodeServer
+from eigentensor_operator.policy import Policy, refuse_defence
 
 
 @contextmanager
@@ -36,6 +40,7 @@ def call_service(
         served = all_warmed(
             priced, gateway, settings.max_memory, held, device=settings.device, unsafe=settings.unsafe_no_sandbox
         )
+        check_defence(settings.policy(operator, network), offer.exec, served)
         shelf = LocalStore(settings.data_dir / "calls")
         service = CallService(domain, deployment.parameters, key, ledger, shelf, served, rules_of(settings))
         held.enter_context(closing(service))
@@ -50,6 +55,17 @@ def call_server(
     deployment = network.deployment
     where = Where(deployment.channels_domain, deployment.token, ceil(settings.call_seconds), store)
     return NodeServer(calls_app(service, where, draws), *settings.calls_address)
+
+
+def check_defence(policy: Policy, exec_: int, served: Iterable[ServedProgram]) -> None:
+    """Raises ConfigError for a program of which games about a right result could be lost by the clock, where the check
+    of a share may take `exec_` blocks."""
+    for one in served:
+        if (no := refuse_defence(policy, exec_, needs_of(one.program, one.repeat))) is not None:
+            raise ConfigError(
+                f"games about program {one.root.hex()} may take {no.needed}, and leave {no.offered}",
+                fix="Set a larger CALL_EXEC, a smaller `repeat` in CALL_PROGRAMS, or measure with `operator bench`.",
+            )
 
 
 def programs_of(settings: Settings, decimals: int) -> list[PricedProgram]:

@@ -142,7 +142,7 @@ class CallService:
     def _quote(self, pool: bytes, offer: Offer) -> Quote:
         listed, newest = self._listed[pool], self._standing.newest(pool)
         programs = tuple(
-            ProgramQuote(served.root, served.repeat, served.price, served.execution.is_warm)
+            ProgramQuote(served.root, min(served.repeat, listed[served.root]), served.price, served.execution.is_warm)
             for served in self._programs.values()
             if served.root in listed
         )
@@ -396,6 +396,11 @@ class CallService:
             known = self._standing.chain.pools.get(pool)
             is_dealt = any(deal.pool == pool and deal.open_by >= self._standing.head for deal in self._deals.values())
             return is_dealt or bool(known and known.open_channels)
+
+    def is_short(self, pool: bytes) -> bool:
+        """See `Calls`."""
+        with self._lock:
+            return any(known.is_short for known in self._channels.values() if known.pool == pool)
 
     def observe(self, event: Event) -> None:
         """See `Calls`."""

@@ -5,7 +5,7 @@ blocks. Orders of calls and everything signed about channels are of the deployme
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from eigentensor.chain.views import (
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher
 from eigentensor.channel.signed import as_tuple
 from eigentensor.channel.state import BatchState, Breach, ChannelState
+from eigentensor.store.parts import encode_bound
 from eigentensor.task.events import Leaf
 
 if TYPE_CHECKING:
@@ -240,11 +241,14 @@ class ChannelMessages(Channels):
         offer: Offer,
         number: int,
         place: "CallPlace",
+        variables: Mapping[str, int],
         leaves: Sequence[Leaf] = (),
         proofs: Sequence[LeafProof] = (),
     ) -> Mined:
-        """Shows a call that was demanded, and the leaves of its inputs, each with its proof. By anybody."""
-        arguments = (as_tuple(offer), number, as_tuple(place), _all(leaves), _all(proofs))
+        """Shows a call that was demanded with its variables, and the leaves of its inputs, each with its proof. By
+        anybody."""
+        bound = encode_bound(variables)
+        arguments = (as_tuple(offer), number, as_tuple(place), bound, _all(leaves), _all(proofs))
         return self._sender.once(self._node.channels, "show", *arguments)
 
     def denounce(self, offer: Offer, number: int, index: int, leaves: Sequence[Leaf] = ()) -> Mined:

@@ -114,6 +114,7 @@ FIXES = {
     "WrongTail": "Offer a tail of at most as many calls as the error names.",
     "WrongTask": "Order and opening must be of the same task.",
     "WrongValueAtRisk": "Name a value at risk below the limit that the error names.",
+    "WrongVariables": "Bring the very variables whose root the order has, sorted by name; none where it has none.",
     "WrongVerifiers": "Ask for 1 to 4 verifiers.",
 }
 

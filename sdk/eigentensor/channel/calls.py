@@ -210,6 +210,15 @@ class Quote(Object, schema="eigentensor.quote/1"):
     body_limit: Size
     """The most bytes of inputs of a call."""
 
+    @property
+    def listed(self) -> dict[bytes, int] | None:
+        """The programs with their most repeats, as the offer names them: proven by its root. None: these are others, so
+        that nobody could show that the operator executes what it does not offer."""
+        most: dict[bytes, int] = {}
+        for one in self.programs:  # of one program there is a quote for each of its weights
+            most[one.program] = max(one.repeat, most.get(one.program, 0))
+        return most if merkle.programs_root(most) == self.offer.programs else None
+
     def quote_of(self, program: bytes) -> ProgramQuote | None:
         """The quote of a program; None: it is not executed."""
         return next((one for one in self.programs if one.program == program), None)

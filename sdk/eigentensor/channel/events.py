@@ -145,7 +145,8 @@ class Demanded(BatchEvent):
 class Shown(BatchEvent):
     number: int
     order: Order
-    outputs_root: bytes
+    variables: bytes
+    call: CallProof
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,8 +123,8 @@ class BatchLife(Windows):
     roots: tuple[bytes, ...] = ()
     share_demands: Mapping[int, ShareDemand] = field(default_factory=dict)
     demands: tuple[CallDemand, ...] = ()
-    shown: tuple[tuple[calls.Shown, int], ...] = ()
-    """The calls that were shown, each with the number of leaves beside it."""
+    shown: tuple[tuple[calls.Shown, tuple[bytes, ...]], ...] = ()
+    """The calls that were shown, each with the leaves beside it; an empty one: there is no such leaf."""
     shown_until: int = 0
     games: Mapping[int, CallGame] = field(default_factory=dict)
     conviction: BatchConviction | None = None
@@ -133,6 +133,8 @@ class BatchLife(Windows):
     refunded: frozenset[bytes] = frozenset()
     """The channels that have it."""
     events: tuple[Happening, ...] = ()
+    before: "BatchLife | None" = field(default=None, compare=False, repr=False)
+    """The batch before the block of its last event, which a reorganisation may take back."""
 
     # ---- Learning ----
 
@@ -151,16 +153,15 @@ class BatchLife(Windows):
                 after = replace(blank, state=BatchState.BEGUN, begun_at=block, since=block)
             case _:
                 after = _beside(_forward(self, event), event)
-        return replace(after, events=(*self.events, event))
+        is_first = not self.events or self.events[-1].place.block < event.place.block
+        before = self if is_first else self.before
+        return replace(after, events=(*self.events, event), before=before)
 
     def rolled_back(self, block: int) -> "BatchLife":
-        """As if nothing after `block` had happened."""
-        kept = [event for event in self.events if event.place.block <= block]
-        if len(kept) == len(self.events):
-            return self
-        life = BatchLife(self.batch, self.number, self.offer, self.parameters)
-        for event in kept:
-            life = life.step(event)
+        """As if nothing after `block` had happened; takes as many steps as blocks with events of it were after that."""
+        life = self
+        while life.before is not None and life.events[-1].place.block > block:
+            life = life.before
         return life
 
     # ---- Windows ----
@@ -260,7 +261,7 @@ class BatchLife(Windows):
         them stay until as many were shown."""
         if self.state is not BatchState.COMMITTED:
             return ()
-        met = Counter((event.number, leaves) for event, leaves in self.shown)
+        met = Counter((event.number, len(leaves)) for event, leaves in self.shown)
         made = Counter((d.number, len(d.leaves)) for d in self.demands)
         return tuple(d for d in self.demands if met[d.number, len(d.leaves)] < made[d.number, len(d.leaves)])
 
@@ -339,11 +340,11 @@ def _beside(life: BatchLife, event: Happening) -> BatchLife:
             demand = CallDemand(event.number, event.leaves, event.by, event.show_by)
             return replace(life, demands=(*life.demands, demand))
         case calls.Shown():
-            shown = (*life.shown, (event, 0))
+            shown = (*life.shown, (event, ()))
             return replace(life, shown=shown, shown_until=block + life.parameters.reveal)
         case calls.LeafShown() if life.shown:
             *before, (last, leaves) = life.shown
-            return replace(life, shown=(*before, (last, leaves + 1)))
+            return replace(life, shown=(*before, (last, (*leaves, event.data))))
         case calls.Refunded():
             return replace(life, refunded=life.refunded | {event.channel})
         case calls.Slashed() if life.conviction is not None:

@@ -4,6 +4,7 @@ Deals.sol and Lines.sol by the same names; a `Place` of Deals.sol is a `CallPlac
 `from_json` reads it and raises TaskError for anything else.
 """
 
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Self
@@ -220,6 +221,16 @@ def open_program(programs: Mapping[bytes, int], program: bytes) -> Entry:
     hashes = [merkle.entry_hash(name, programs[name]) for name in names]
     position = names.index(program)
     return Entry(position, program, repeat, merkle.path(hashes, position))
+
+
+def open_outside(programs: Mapping[bytes, int], order: Order) -> tuple[Entry, ...] | None:
+    """What shows that an offer with these programs does not allow an order: the entry of its program, which it repeats
+    too often, or those between which that would stand. None: the offer allows it."""
+    if (most := programs.get(order.program)) is not None:
+        return (open_program(programs, order.program),) if order.repeat > most else None
+    names = sorted(programs)
+    place = bisect(names, order.program)
+    return tuple(open_program(programs, name) for name in names[max(0, place - 1) : place + 1])
 
 
 def share_root(outputs_roots: Sequence[bytes]) -> bytes:

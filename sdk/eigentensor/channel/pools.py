@@ -1,5 +1,8 @@
 """The pools of a market for paid calls with their channels and batches, as events tell them. Pure.
 
+A reorganisation costs what it takes back: of each event a pool remembers what it changed, of each block a batch what it
+was before.
+
 `Pools.step` takes every event of the market for paid calls, of its games, and the records of seeds, in the order of the
 chain; what is about nothing that is known changes nothing. `forgotten` batches are not known any more.
 """
@@ -30,6 +33,19 @@ class ChannelLife:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """An event of a pool, the one `behind` it, and what it changed as it was before: the pool's marks and, if the event
+    is about a channel, that channel (None: it was not open)."""
+
+    event: Event
+    behind: "Change | None"
+    begun: int
+    is_over: bool
+    channel: bytes | None
+    was: ChannelLife | None
+
+
+@dataclass(frozen=True, slots=True)
 class PoolLife:
     """A pool since its offer. `begun` is the number of its newest batch, 0 before; `is_over`: a batch was convicted
     before its commit, so that no batch is begun or committed any more."""
@@ -39,23 +55,47 @@ class PoolLife:
     begun: int = 0
     is_over: bool = False
     channels: Mapping[bytes, ChannelLife] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
+    last: Change | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Its events, those of its channels, and the begins and lines of its batches, in the chain's order."""
+        return tuple(self.events_since(None))
+
+    def events_since(self, known: "PoolLife | None") -> list[Event]:
+        """Those that it learned since it was `known`; all of them if it was not, or a reorganisation came between."""
+        stop, news, change = known.last if known else None, list[Event](), self.last
+        while change is not None and change is not stop:
+            news.append(change.event)
+            change = change.behind
+        return news[::-1]
 
     def step(self, event: Event) -> "PoolLife":
         """The pool after one more event of it, its channels or its batches; the same one twice is once."""
-        if self.events and event.place <= self.events[-1].place and event in self.events:
-            return self
-        return replace(_pool_after(self, event), events=(*self.events, event))
+        change = self.last
+        while change is not None and event.place <= change.event.place:
+            if change.event == event:
+                return self
+            change = change.behind
+        name = _channel_of(event)
+        was = None if name is None else self.channels.get(name)
+        last = Change(event, self.last, self.begun, self.is_over, name, was)
+        return replace(_pool_after(self, event), last=last)
 
     def rolled_back(self, block: int) -> "PoolLife | None":
-        """As if nothing after `block` had happened; None: then it was not offered."""
-        kept = [event for event in self.events if event.place.block <= block]
-        if len(kept) == len(self.events):
-            return self
-        life = PoolLife(self.pool, self.offer)
-        for event in kept:
-            life = life.step(event)
-        return life if kept else None
+        """As if nothing after `block` had happened; None: then it was not offered. Takes as many steps as events of it
+        were after that."""
+        change, after = self.last, self
+        changed: dict[bytes, ChannelLife | None] = {}
+        while change is not None and change.event.place.block > block:
+            after = replace(after, begun=change.begun, is_over=change.is_over, last=change.behind)
+            if change.channel is not None:
+                changed[change.channel] = change.was
+            change = change.behind
+        if not changed:
+            return after if change is not None else None
+        channels = {name: life for name, life in {**self.channels, **changed}.items() if life is not None}
+        return replace(after, channels=channels) if change is not None else None
 
     @property
     def open_channels(self) -> int:
@@ -142,7 +182,8 @@ class Pools:
         """As if nothing after `block` had happened."""
         pools = {name: kept for name, life in self.pools.items() if (kept := life.rolled_back(block)) is not None}
         batches = {name: life.rolled_back(block) for name, life in self.batches.items()}
-        return self._of(pools, {name: life for name, life in batches.items() if life.state is not BatchState.NONE})
+        begun = {name: life for name, life in batches.items() if life.state is not BatchState.NONE}
+        return self._of(pools, begun)
 
     def forgotten(self, batches: Iterable[bytes]) -> "Pools":
         """Without these batches, of which nothing more is heard; their pools stay."""
@@ -170,6 +211,13 @@ class Pools:
         """The batches of a pool that are begun and can be committed in a block."""
         begun = (life for life in self.batches_of(pool) if life.state is BatchState.BEGUN)
         return [life for life in begun if block <= life.commit_by]
+
+
+def _channel_of(event: Event) -> bytes | None:
+    """The channel that an event is about, if it is about one."""
+    if isinstance(event, calls.Lined):
+        return event.line.channel
+    return event.channel if isinstance(event, calls.ChannelEvent) else None
 
 
 def _pool_after(pool: PoolLife, event: Event) -> PoolLife:

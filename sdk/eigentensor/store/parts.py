@@ -39,6 +39,16 @@ def decode_variables(data: bytes) -> dict[str, int]:
     return variables
 
 
+def encode_bound(variables: Mapping[str, int]) -> bytes:
+    """Bound variables as a demanded call is shown with them on chain: their blob without its first word."""
+    return encode_variables(variables)[len(VARIABLES) :]
+
+
+def decode_bound(data: bytes) -> dict[str, int]:
+    """The inverse of `encode_bound`. Raises BlobCorrupt unless it wrote these bytes."""
+    return decode_variables(VARIABLES + data)
+
+
 def encode_results(outputs: bytes, states: bytes) -> bytes:
     """The blob of a result: the bindings roots of its outputs and of its new states."""
     return RESULTS + outputs + states

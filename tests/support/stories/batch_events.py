@@ -6,7 +6,19 @@ from typing import Any
 
 from eigentensor import economics, merkle
 from eigentensor.chain import anvil_account
-from eigentensor.channel import BatchState, Breach, Deal, Key, Line, Offer, batch_of, channel_of, events, pool_of
+from eigentensor.channel import (
+    BatchState,
+    Breach,
+    CallProof,
+    Deal,
+    Key,
+    Line,
+    Offer,
+    batch_of,
+    channel_of,
+    events,
+    pool_of,
+)
 from eigentensor.channel.life import BatchLife
 from eigentensor.channel.pools import Pools
 from eigentensor.dispute import Phase, Position, Reason
@@ -29,6 +41,8 @@ ORDER = Order(
     variables=NONE, repeat=1, min_price=0, max_price=0, ramp_start=0, ramp_length=0, check_fee=0, check_rate=0,
     verifiers=0, value_at_risk=0, exec=0, accept_by=0, operators=CHANNEL,
 )  # fmt: skip
+#: A call that was shown.
+CALL = CallProof(3, TASK, ROOT, ())
 #: Blocks of the begin and the commit, S, and the last blocks of the seed's record, of openings and of disputes.
 BEGUN, COMMITTED, SEED = 10, 30, 32
 

@@ -6,7 +6,7 @@ What a message is worth is judged by `BatchLife`, which integration tests hold t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from eigentensor.channel import BatchState, Breach, Deal, Line, Offer, events, lines_root, pool_of
+from eigentensor.channel import BatchState, Breach, CallProof, Deal, Line, Offer, events, lines_root, pool_of
 from eigentensor.channel.life import BatchLife
 from eigentensor.channel.pools import Pools
 from eigentensor.channel.signed import batch_of
@@ -15,7 +15,18 @@ from eigentensor.economics import WAD
 from eigentensor.task import NONE, Event, Order, Place, Seeded, commitment
 from eigentensor.task.events import Ended, Opened
 from eigentensor_operator.batches.case import SENT, Case, Doubt, Drawn, Seal, Step
-from eigentensor_operator.batches.events import Do, Done, Doubted, Head, Looked, Outcome, Sealed, Serving, Undone
+from eigentensor_operator.batches.events import (
+    Do,
+    Done,
+    Doubted,
+    Fetched,
+    Head,
+    Looked,
+    Outcome,
+    Sealed,
+    Serving,
+    Undone,
+)
 from eigentensor_operator.batches.machine import step
 from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.calls.interface import Load
@@ -63,6 +74,10 @@ class Blocks:
     late: list[str] = field(default_factory=list)
     ignored: frozenset[Step] = frozenset()
     silent: bool = False
+    withheld: frozenset[int] = frozenset()
+    judged: list[tuple[Doubt | None, Why | None]] = field(default_factory=list)
+    lost: bool = False
+    short: bool = False
     draining: bool = False
     testing: bool = False
     faulty: bool = False
@@ -109,7 +124,8 @@ class Blocks:
         return any(life.number not in self.drained for life in waiting)
 
     def at(self) -> Head:
-        serving = {pool: Serving(offer, self.load, self.wanted) for pool, offer in self.offers.items()}
+        about = self.load, self.wanted, self.short
+        serving = {pool: Serving(offer, *about) for pool, offer in self.offers.items()}
         return Head(
             replace(STANDING, block=self.block), self.balance, WAD, serving, draining=self.draining,
             testing=self.testing, faulty=self.faulty,
@@ -153,10 +169,20 @@ class Blocks:
             case Step.LOOK:
                 assert life.mix is not None
                 return Looked(do.subject, Drawn(life.mix, self.index))
-            case Step.FETCH if self.silent:
-                return Undone(do.subject, do.step, Why(Code.DATA, "a share", "nothing", lasting=False))
+            case Step.FETCH:
+                assert self.index is not None
+                numbers = life.numbers(self.index // 16)
+                withheld = tuple(number for number in numbers if number in self.withheld or self.silent)
+                no = Why(Code.DATA, "a share", "a part of it", lasting=False)
+                return Fetched(do.subject, withheld, no if withheld else None)
+            case Step.JUDGE if self.lost:
+                return Undone(do.subject, do.step, Why(Code.DATA, "a program", "none", lasting=False))
+            case Step.JUDGE if self.judged:
+                return Doubted(do.subject, do.step, *self.judged.pop(0))
             case Step.EXECUTE | Step.JUDGE if self.result is not None:
                 return Doubted(do.subject, do.step, self.result)
+            case Step.EXECUTE if self.batches.cases[do.subject].withheld:
+                return Done(do.subject, do.step)
             case Step.EXECUTE:
                 assert self.index is not None
                 return Sealed(do.subject, Seal(self.index, ROOT, SALT))
@@ -205,16 +231,18 @@ class Blocks:
             case Step.DEMAND:
                 doubt = self.batches.cases[life.batch].doubt
                 assert doubt is not None
-                yield events.Demanded(place(block), life.batch, doubt.number, ME, (), block + life.clock)
+                yield events.Demanded(place(block), life.batch, doubt.number, ME, doubt.leaves, block + life.clock)
             case Step.SHOW:
                 for demand in life.open_demands:
-                    yield events.Shown(place(block), life.batch, demand.number, an_order(), ROOT)
+                    yield from self.shown(life.batch, demand.number, *([b""] * len(demand.leaves)))
             case Step.DENOUNCE:
                 yield events.Convicted(place(block), life.batch, Breach.DEMAND, ME)
             case Step.DENOUNCE_SHARE:
                 yield events.Convicted(place(block), life.batch, Breach.DEMAND, ME)
             case Step.SLASH:
                 yield events.Slashed(place(block), life.batch, 1, 1, ME)
+            case Step.OUTSIDE:
+                yield events.Convicted(place(block), life.batch, Breach.OUTSIDE, ME)
             case Step.CHALLENGE:
                 position = Position(TASK, life.offer.operator, ME, Phase.PUBLISH, block, life.clock, life.clock)
                 at = place(block)
@@ -239,6 +267,7 @@ class Blocks:
                 Step.REVEAL: ((life.revealed_at or life.reveal_by) + 1, life.answers_by),
                 Step.DEMAND: (life.seed_block, life.demand_by),
                 Step.CHALLENGE: (life.seed_block, life.dispute_by),
+                Step.OUTSIDE: (life.seed_block, life.dispute_by),
             }
         if life.close_from is not None:
             windows[Step.CLOSE] = life.close_from, 1 << 60
@@ -248,6 +277,13 @@ class Blocks:
         return f"{step_} of batch {life.number} in block {block}, its window is {first} to {last}"
 
     # ---- What happens ----
+
+    def shown(self, batch: bytes, number: int, *leaves: bytes) -> Iterator[Event]:
+        """A call of a batch is shown in this block, and these leaves of what it binds are."""
+        proof = CallProof(0, TASK, ROOT, ())
+        yield events.Shown(self.place(self.block), batch, number, an_order(), b"", proof)
+        for leaf, data in enumerate(leaves):
+            yield events.LeafShown(self.place(self.block), batch, number, leaf, data)
 
     def begun(self, pool: bytes, block: int) -> events.Begun:
         offer = {**self.offers, POOL_OF_OTHER: OTHERS}[pool]

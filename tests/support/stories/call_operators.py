@@ -12,12 +12,13 @@ import httpx
 import numpy as np
 
 from eigentensor import merkle
-from eigentensor.chain import Chain, to_wei
+from eigentensor.chain import Chain, Mined, to_wei
 from eigentensor.channel import Key, Offer, batch_of, events, hash_of, task_of, x402
 from eigentensor.channel.calls import Computation, DealRequest, Payment, Quotes, SignedDeal
-from eigentensor.channel.life import BatchLife
+from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.channel.payer import Payer
 from eigentensor.economics import WAD
+from eigentensor.errors import BlobNotFound
 from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore
@@ -25,15 +26,17 @@ from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.batches.drawing import OwnDraws
 from eigentensor_operator.batches.fetching import Sources
 from eigentensor_operator.batches.running import Running
+from eigentensor_operator.batches.showing import Shown
 from eigentensor_operator.batches.steps import Steps as BatchSteps
 from eigentensor_operator.batches.store import BatchStore
+from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.routes import Where, calls_app
 from eigentensor_operator.calls.service import CallService, Rules
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
-from eigentensor_operator.metrics import Metrics
+from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import NodeServer
 from eigentensor_operator.policy import Policy
 from eigentensor_operator.steps import Steps
@@ -64,6 +67,30 @@ class Wrong:
         return replace(results, outputs=outputs)
 
 
+class Lax(CallService):
+    """Executes what its offer does not allow."""
+
+    def quoted(self, channel: bytes, computation: Computation) -> tuple[ServedProgram, int]:
+        served = self._programs[computation.program, computation.weights]
+        return served, served.price * computation.repeat
+
+
+class Hiding(CallService):
+    """Gives out no inputs of `scaling` that are twos."""
+
+    def blob(self, root: bytes) -> bytes:
+        if root == merkle.role_root(scaling(), Role.INPUT, {"x": ones(2)}):
+            raise BlobNotFound("it is kept for nobody")
+        return super().blob(root)
+
+
+class Mean(BatchSteps):
+    """Shows calls that are demanded, but no leaf of their inputs."""
+
+    def _show_call(self, life: BatchLife, shown: Shown, demand: CallDemand, closed: set[CallDemand]) -> Mined | None:
+        return None if demand.leaves else super()._show_call(life, shown, demand, closed)
+
+
 @dataclass
 class Operator:
     """A daemon that runs, and what it runs on."""
@@ -72,8 +99,14 @@ class Operator:
     daemon: Daemon
     running: Running
     folder: Path
+    metrics: Metrics
     service: CallService | None = None
     url: str = ""
+
+    @property
+    def games(self) -> float:
+        """How many games it says that it plays."""
+        return self.metrics.registry.get_sample_value("et_games_open", {"avs_name": AVS}) or 0
 
     def life(self, batch: bytes) -> BatchLife | None:
         return self.running.batches.pools.batches.get(batch)
@@ -104,7 +137,8 @@ class Street:
     @contextmanager
     def operating(
         self, chain: Chain, offer: Offer | None = None, made: Programs | None = None, key: Key | None = None,
-        *, silent: bool = False,
+        listed: Mapping[bytes, int] | None = None,
+        *, silent: bool = False, service_of: type[CallService] = CallService, steps_of: type[BatchSteps] = BatchSteps,
     ) -> Iterator[Operator]:  # fmt: skip
         """A daemon until the block ends; with an offer it serves calls. `silent`: its shares are served to nobody."""
         folder = self.folder / chain.address
@@ -120,11 +154,11 @@ class Street:
                 stack.callback(ledger.close)
                 rules, served = Rules(opening=1000), list(made.served.values())
                 parameters = chain.deployment.parameters
-                service = CallService(domain, parameters, key, ledger, LocalStore(folder / "shelf"), served, rules)
+                service = service_of(domain, parameters, key, ledger, LocalStore(folder / "shelf"), served, rules)
                 stack.callback(service.close)
-                service.offer(offer, made.listed)
+                service.offer(offer, listed or made.listed)
                 for one in made.served.values():  # as whoever starts an operator gives it its programs
-                    store.put(encode(one.program))
+                    gateway.upload(store.path(store.put(encode(one.program))))
             device, sources = Device(1 << 28), Sources(gateway, domain, chain.account)
             stack.callback(sources.close)
             batches: list[Running] = []
@@ -137,7 +171,7 @@ class Street:
                 url = f"http://127.0.0.1:{server.port}"
             policy = self.policy(chain, "http://127.0.0.1:9" if silent else url)
             drain, metrics = folder / "draining", Metrics(chain.deployment.token_symbol)
-            hands = BatchSteps(chain, service, sources, device, drain, chain.address)
+            hands = steps_of(chain, service, sources, device, drain, chain.address)
             running = Running(chain, BatchStore(folder / "batches.sqlite"), hands, policy, metrics, service)
             batches.append(running)
             stack.callback(running.close)
@@ -153,7 +187,7 @@ class Street:
                 thread.join(30)
 
             stack.callback(end)
-            operator = Operator(chain, daemon, running, folder, service, url)
+            operator = Operator(chain, daemon, running, folder, metrics, service, url)
             self.parties.append(operator)
             yield operator
 
@@ -215,15 +249,15 @@ class HttpCaller:
         self.payer = self.payer.funded(deposit)
         self._taken("GET", f"/v1/channels/{self.payer.channel.hex()}")
 
-    def call(self, value: float) -> None:
+    def call(self, value: float, repeat: int = 1) -> None:
         """One paid call of `scaling`, as soon as a batch takes it."""
-        x = {"x": ones(value)}
+        x, work = {"x": ones(value)}, replace(self.work, repeat=repeat)
         root = merkle.role_root(scaling(), Role.INPUT, x)
-        order = self.work.order(self.signed.deal, self.payer.channel, self.payer.next, 7, root)
-        after, voucher = self.payer.called(task_of(self.domain, order), self.price)
+        order = work.order(self.signed.deal, self.payer.channel, self.payer.next, 7, root)
+        after, voucher = self.payer.called(task_of(self.domain, order), self.price * repeat)
         payment = Payment(7, root, voucher, PAYER.sign(hash_of(self.domain, voucher)))
         headers = {x402.SIGNATURE: x402.signature(payment, {"scheme": x402.SCHEME})}
-        path, query = f"/v1/channels/{self.payer.channel.hex()}/calls", tuple(self.work.query())
+        path, query = f"/v1/channels/{self.payer.channel.hex()}/calls", tuple(work.query())
         response = self._taken("POST", path, params=query, content=dump_safetensors(x), headers=headers)
         answer = x402.read_response(response.headers[x402.RESPONSE])
         outputs = {name: array for name, (_, array) in parse_flat(response.content).items()}
