@@ -62,6 +62,7 @@ class Blocks:
     sent: list[tuple[int, Step]] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     ignored: frozenset[Step] = frozenset()
+    concluding: int | None = None
     silent: bool = False
     draining: bool = False
     testing: bool = False
@@ -109,7 +110,8 @@ class Blocks:
         return any(life.number not in self.drained for life in waiting)
 
     def at(self) -> Head:
-        serving = {pool: Serving(offer, self.load, self.wanted) for pool, offer in self.offers.items()}
+        how = self.load, self.wanted, self.concluding
+        serving = {pool: Serving(offer, *how) for pool, offer in self.offers.items()}
         return Head(
             replace(STANDING, block=self.block), self.balance, WAD, serving, draining=self.draining,
             testing=self.testing, faulty=self.faulty,
@@ -172,6 +174,8 @@ class Blocks:
                     yield events.Offered(place(block), pool, ME, offer)
                 case Step.BEGIN:
                     yield self.begun(pool, block)
+                case Step.CONCLUDE:
+                    self.concluding = None
             return
         life = self.batches.pools.batches[do.subject]
         if (text := self._early_or_late(life, do.step, block)) is not None:
