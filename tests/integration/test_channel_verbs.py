@@ -94,6 +94,7 @@ def test_a_channel_by_verbs_alone(place: Place, client: Chain, network: Network,
         assert (code, closed["stage"], closed["deposit"]) == (0, "ended", "0")
         assert not place.toy.concluded
 
+        place.chain.channels.deposit(place.chain.address, to_wei("0.5"))  # which the same account got back
         place.begin()
         name = run("channel", "open", url, *words)[1]["channel"]
         code, closed = run("channel", "close", name)
