@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from eigentensor.capture.values import values_of
 from eigentensor.chain import Network, to_wei
 from eigentensor.chain.keys import checked_address
 from eigentensor.chain.network import state_folder
-from eigentensor.errors import BindingError, ConfigError, TaskNotFound
+from eigentensor.errors import BindingError, ConfigError, NotYet, TaskNotFound
 from eigentensor.program import Program, Role
 from eigentensor.receipt import Receipt
 from eigentensor.receipt.calls import SignedCall
@@ -264,6 +265,51 @@ class Handle(Generic[R]):
     def _take(self, result: TaskResult) -> None:
         made = partial(Received.of, result=result)
         self._value = self._returns.filled(self._program, result.outputs, result.states, made)
+
+
+class CallHandle(Handle[R]):
+    """A call that is under way through a channel. It is no task: it has a result, and nothing else to ask for."""
+
+    def __init__(self, future: Future[R], name: str) -> None:
+        self.result = Both(self._result, self._result_aio)
+        self.look = Both(self._look, self._look_aio)
+        self.cancel = Both(self._cancel, self._cancel_aio)
+        self._future, self._name = future, name
+
+    def __repr__(self) -> str:
+        return f"<Handle of {self._name}, a call{'' if self._future.done() else ' under way'}>"
+
+    @property
+    def posted(self) -> TaskView:
+        """There is none. Raises BindingError."""
+        raise BindingError(f"a call of {self._name} through a channel is no task", fix="Ask for its result.")
+
+    def _look(self) -> TaskView:
+        return self.posted
+
+    def _cancel(self) -> TaskView:
+        return self.posted
+
+    def _result(self, timeout: float | None = None) -> R:
+        """What the function returns. Raises NotYet after `timeout` seconds, and what `Operators.call` raises."""
+        try:
+            return self._future.result(timeout)
+        except TimeoutError:
+            if self._future.done():
+                raise
+            raise NotYet(
+                f"a call of {self._name} has no result after {timeout} s", fix="Ask again: it goes on."
+            ) from None
+
+    async def _result_aio(self, timeout: float | None = None) -> R:
+        return await in_thread(self._result, timeout)
+
+    def finished(self, report: Report, timeout: float | None = None) -> R:
+        """As `result`."""
+        return self._result(timeout)
+
+    def note(self, error: BaseException) -> None:
+        """Adds nothing: what is under way ends by itself."""
 
 
 @contextmanager

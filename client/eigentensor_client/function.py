@@ -14,7 +14,7 @@ from eigentensor.capture.signatures import Programs, Signatures, Use
 from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.program.binding import Results
 from eigentensor.runtime import CompiledGraph
-from eigentensor_client.calls import Both, Calls, Handle, Options, Received, before, talking
+from eigentensor_client.calls import Both, CallHandle, Calls, Handle, Options, Received, before, talking
 from eigentensor_client.channels.functions import ChannelCalls
 from eigentensor_client.channels.operators import Operators, Terms
 from eigentensor_client.results import Plan
@@ -132,28 +132,38 @@ class Function(Generic[P, R]):
             return result
 
     def _spawn(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Posts a call and returns at once. Raises what `Client.post` raises."""
+        """Posts a call and returns at once. Raises what `Client.post` raises. With the option `channel` the call is
+        made meanwhile, in a thread; what went wrong is raised by the handle's `result`."""
         uses = self._stateless([(args, kwargs)])
+        if self._channels is not None:
+            return self._started(uses)[0]
         with talking(self.options) as report:
             (handle,) = self._calls.post(uses, report)
         return handle
 
     async def _spawn_aio(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        (handle,) = await self._calls.post_aio(self._stateless([(args, kwargs)]))
+        uses = self._stateless([(args, kwargs)])
+        if self._channels is not None:
+            return self._started(uses)[0]
+        (handle,) = await self._calls.post_aio(uses)
         return handle
 
     def _map(self, *iterables: Iterable[Any], return_exceptions: bool = False) -> Iterator[R]:
         """Posts a call for each item of the iterables, 32 in a transaction; gives their results in order.
 
-        All are posted when it returns. A call that fails raises in its turn, or is given as its error.
+        All are posted when it returns. A call that fails raises in its turn, or is given as its error. With the option
+        `channel` as many calls are under way as the operators' offers let.
         """
         uses = self._stateless(_listed(iterables))
+        if self._channels is not None:
+            return self._results(self._started(uses), return_exceptions)
         with talking(self.options) as report:
             handles = self._calls.post(uses, report)
         return self._results(handles, return_exceptions)
 
     async def _map_aio(self, *iterables: Iterable[Any], return_exceptions: bool = False) -> AsyncIterator[R]:
-        handles = await self._calls.post_aio(self._stateless(_listed(iterables)))
+        uses = self._stateless(_listed(iterables))
+        handles = await self._calls.post_aio(uses) if self._channels is None else self._started(uses)
         for number, handle in enumerate(handles):
             with before(handles[number + 1 :]):
                 try:
@@ -189,10 +199,6 @@ class Function(Generic[P, R]):
     # ---- How ----
 
     def _stateless(self, calls: Sequence[tuple[Sequence[Any], dict[str, Any]]]) -> list[Use]:
-        if self._channels is not None:
-            raise BindingError(
-                f"{self._name} is called through channels, which answer at once", fix="Call .remote, from threads."
-            )
         uses = self._signatures.uses(calls)
         if assigned := {name for use in uses for name in use.captured.assigned}:
             raise BindingError(
@@ -200,6 +206,11 @@ class Function(Generic[P, R]):
                 fix="Call .remote, one after the other.",
             )
         return uses
+
+    def _started(self, uses: Sequence[Use]) -> list[Handle[R]]:
+        """Calls through channels, under way."""
+        assert self._channels is not None
+        return [CallHandle(self._channels.start(use, Received.of), self._name) for use in uses]
 
     @contextmanager
     def _alone(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Use]:

@@ -1,10 +1,13 @@
 """Operators as tests and demos need them: each plays one part. No other package has any of this.
 
-`python -m eigentensor_local.actors operator run …` is `eigentensor operator run …` of an operator that lies.
+`python -m eigentensor_local.actors operator run …` is `eigentensor operator run …` of an operator that lies: about
+whatever it computes, or, where the environment has LIE, about one paid call alone.
 """
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,9 @@ from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.task import Order
 from eigentensor.tracing import Execution, Retrace, outputs_of
 from eigentensor_client.cli import main
+
+#: In the environment: which paid call an operator lies about, by how many it executed before.
+LIE = "EIGENTENSOR_LOCAL_LIE"
 
 
 class SilentOperator:
@@ -69,12 +75,37 @@ def lie_as_operator() -> None:
     from eigentensor_operator.device import Device
 
     device: Any = Device
-    execute, retrace = device.execute, device.retrace
+    execute = device.execute
 
     def execute_wrongly(self: Any, bound: BoundProgram, seconds: float, seed: bytes) -> Results:
         return lied(bound.program, execute(self, bound, seconds, seed))
 
     device.execute = execute_wrongly
+    _defend()
+
+
+def lie_in_call(number: int) -> None:
+    """From here on the operator's daemon in this process lies about one of the paid calls that it executes, when it
+    has executed `number` of them, and defends that in the game about it. It must check none of others, and take no
+    tasks."""
+    from eigentensor.reexecution.warm import WarmExecution
+
+    warm: Any = WarmExecution
+    execute, executed = warm.execute, count()
+
+    def execute_wrongly(self: Any, *arguments: Any) -> Results:
+        results: Results = execute(self, *arguments)
+        return lied(self.program, results) if next(executed) == number else results
+
+    warm.execute = execute_wrongly
+    _defend()
+
+
+def _defend() -> None:
+    from eigentensor_operator.device import Device
+
+    device: Any = Device
+    retrace = device.retrace
     device.retrace = lambda self, policy: lying(retrace(self, policy))
 
 
@@ -90,5 +121,8 @@ def _flipped(array: Any) -> Any:
 
 
 if __name__ == "__main__":
-    lie_as_operator()
+    if LIE in os.environ:
+        lie_in_call(int(os.environ[LIE]))
+    else:
+        lie_as_operator()
     main()

@@ -23,7 +23,8 @@ NEXT = """
 ready; in other terminals:
   eigentensor run MODEL.onnx -i NAME=@FILE.npy
   eigentensor ps
-Ctrl-C ends everything."""
+{calls}Ctrl-C ends everything."""
+CALLS = "  eigentensor channel open {url} --deposit 0.1\n"
 LIE = """
 {liar} lies about whatever it executes, for everybody; a task that only it may accept, and its conviction:
   eigentensor program capture {matmul}
@@ -54,12 +55,20 @@ def run(
         with screen.work() as bar:
             bar(f"starting the chain with its contracts, an aggregator and {operators} operators")
             net = stack.enter_context(
-                devnet(operators, liars=cheat, block_time=block_time, rpc_port=port, gateway_port=gateway_port)
+                devnet(
+                    operators,
+                    liars=cheat,
+                    block_time=block_time,
+                    rpc_port=port,
+                    gateway_port=gateway_port,
+                    called=_matrices() if operators else None,
+                )
             )
         client = choose_account(net.network).address
         screen.head(net.network.name, client)
         parties = [(party.name, party.address) for party in net.operators]
-        fields, *lines = shown(net.network, net.path, net.folder / "logs", client, parties, block_time, cheat)
+        logs, calls = net.folder / "logs", net.calls_url
+        fields, *lines = shown(net.network, net.path, logs, client, parties, block_time, cheat, calls)
         screen.result(fields["schema"], fields, *lines)
         net.processes.wait(chain=net.anvil.process)
 
@@ -67,7 +76,7 @@ def run(
 @demonstrating.command("demo")
 def demo() -> None:
     """Show what the protocol does, on a local network of its own: paid and checked tasks, a lie and its conviction, an
-    operator that is silent. Takes some three minutes, spends nothing, leaves nothing."""
+    operator that is silent, paid calls. Takes some four minutes, spends nothing, leaves nothing."""
     from eigentensor_local.demo import main
 
     main()
@@ -81,12 +90,14 @@ def shown(
     parties: "Sequence[tuple[str, str]]",
     block_time: float,
     liars: int = 0,
+    calls: str = "",
 ) -> tuple[Any, ...]:
-    """`eigentensor.devnet/1`, and its lines; the last of the parties are `liars`."""
+    """`eigentensor.devnet/1`, and its lines; the last of the parties are `liars`, the first one takes `calls` there."""
     from eigentensor.chain import from_wei
     from eigentensor_client.accounts import CLIENT
-    from eigentensor_local.devnet import CLIENT_TOKENS
+    from eigentensor_local.devnet import CALL_PRICE, CLIENT_TOKENS
 
+    symbol = network.deployment.token_symbol
     fields: schemas.Devnet = {
         "schema": "eigentensor.devnet/1",
         "rpc_url": network.rpc_url,
@@ -95,22 +106,39 @@ def shown(
         "client": client,
         "operators": [address for _, address in parties],
         "liars": [address for _, address in parties[len(parties) - liars :]],
+        "calls": calls or None,
         "logs": str(logs),
         "deployment": cast("Deployment", network.deployment.to_json()),
     }
-    tokens = f"{from_wei(CLIENT_TOKENS)} {network.deployment.token_symbol}"
+    tokens = f"{from_wei(CLIENT_TOKENS)} {symbol}"
+    paid = (
+        [["calls", f"{calls}, by {parties[0][0]}: products of two matrices, {CALL_PRICE} {symbol} each"]]
+        if calls
+        else []
+    )
+    following = NEXT.format(calls=CALLS.format(url=calls) if calls else "")
     rows = [
         ["chain", f"{network.rpc_url}, a block every {block_time:g} s"],
         ["market", network.deployment.task_market],
         ["gateway", network.gateway_url],
         *map(list, parties),
+        *paid,
         ["client", f"{client} with {tokens} (anvil's published key {CLIENT}: worth nothing)"],
         ["logs", str(logs)],
     ]
     if not liars:
-        return fields, table(("", ""), rows), NEXT
+        return fields, table(("", ""), rows), following
     liar, address = parties[-1]
-    return fields, table(("", ""), rows), NEXT, LIE.format(liar=liar, address=address, matmul=matmul())
+    return fields, table(("", ""), rows), following, LIE.format(liar=liar, address=address, matmul=matmul())
+
+
+def _matrices() -> bytes:
+    """The program of `matmul`, encoded: what paid calls are of."""
+    from eigentensor import TensorContext
+
+    context = TensorContext()
+    a, b = (context.add_graph_input(name, (256, 256)) for name in ("matrix_a", "matrix_b"))
+    return context.compile_to_graph(a @ b).to_bytes()
 
 
 def matmul() -> Path:

@@ -1,23 +1,34 @@
-"""The demo: checked tasks, a lie and its conviction, a silent operator, on a local network. Leaves nothing behind."""
+"""The demo: checked tasks, a lie and its conviction, a silent operator, paid calls and a lie among them, on a local
+network. Leaves nothing behind."""
 
 import os
 import runpy
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from eigentensor import spending
 from eigentensor.chain import Admission, Chain, from_wei, to_wei
-from eigentensor.economics import WAD
+from eigentensor.chain.transcript import transcript
+from eigentensor.channel import events
+from eigentensor.economics import WAD, shares
+from eigentensor.economics import reward as reward_of
 from eigentensor.errors import BlobNotFound, ExecutorConvicted, ExecutorFailed, NotYet, WrongResult
-from eigentensor.merkle import operators_root
-from eigentensor.task import Challenged, Convicted, Failed, Paid, Settled, State
+from eigentensor.merkle import operators_root, role_root
+from eigentensor.program import Role
+from eigentensor.task import Challenged, Convicted, Event, Failed, Paid, Settled, State
+from eigentensor_client import transfer
 from eigentensor_client.amounts import number
+from eigentensor_client.channels.channel import Channel, Policy
+from eigentensor_client.channels.opening import Wish
 from eigentensor_client.client import Client
 from eigentensor_client.examples import FOLDER as EXAMPLES
 from eigentensor_client.games import line
@@ -27,9 +38,9 @@ from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, console, short, table
 from eigentensor_client.task_view import TaskView
 from eigentensor_local import foundry
-from eigentensor_local.actors import SilentOperator
-from eigentensor_local.devnet import Devnet, Party, devnet
-from eigentensor_local.processes import ended_by_signals
+from eigentensor_local.actors import LIE, SilentOperator
+from eigentensor_local.devnet import CALL_PRICE, Devnet, Party, devnet
+from eigentensor_local.processes import Running, ended_by_signals
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram  # tinygrad looks for its cache when it is imported: not before `main`
@@ -39,6 +50,18 @@ OPERATORS = {"EIGENTENSOR_OPERATOR_CAPACITY": "1"}  # one task at a time: there 
 #: Every task is checked. Windows are as short as they can be while three daemons share a small machine.
 TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=40, check_rate=WAD, exec=40, accept_within=60)
 PATIENCE = 5  # blocks that the silent operator is given
+CALLS, WRONG = 1_000, 617  # paid calls, and which one is a lie
+#: A batch is committed when its calls come to four fifths of the most. Who serves them takes no tasks and checks none.
+CALL_TERMS = {
+    "EIGENTENSOR_OPERATOR_CALL_MOST": "0.125", "EIGENTENSOR_OPERATOR_CALL_CHECK_RATE": "0.2",
+    "EIGENTENSOR_OPERATOR_CALL_EXEC": "20", "EIGENTENSOR_OPERATOR_CALL_EPOCH": "200",
+    "EIGENTENSOR_OPERATOR_MIN_PRICE": "1000", "EIGENTENSOR_OPERATOR_VERIFY": "false", LIE: str(WRONG),
+}  # fmt: skip
+
+
+_Kind = TypeVar("_Kind", bound=Event)
+_Made = TypeVar("_Made")
+Learned = tuple["GraphProgram", "GraphProgram", np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
 class Show:
@@ -64,7 +87,7 @@ class Show:
 
 
 def main() -> None:
-    """Runs the six parts, with folders of their own for whatever a user keeps."""
+    """Runs the seven parts, with folders of their own for whatever a user keeps."""
     show = Show()
     foundry.anvil()  # which npm keeps for later in the folder that is still this user's
     with (
@@ -80,21 +103,26 @@ def main() -> None:
 
 
 def perform(show: Show) -> None:
-    """The six parts."""
+    """The seven parts; the training goes on while the network starts."""
     with ExitStack() as stack:
+        learning = _meanwhile(learn)
         with show.part("1  A local network: chain, contracts, aggregator, three operators"):
             net = begin(show, stack)
         with show.part("2  A network that reads digits becomes a program"):
-            graph, images, labels = learn(show)
+            graph, single, images, labels = learned(show, learning)
         work = Work(graph.program, {"images": images[0]}, dict(graph.weights))
         with Client(net.network) as client:
+            caller = serve(show, client, net, single)
             with show.part("3  Held-out digits as paid tasks, each checked by somebody else"):
                 pay(show, client, graph, images, labels)
             with show.part("4  An operator reveals one wrong bit"):
                 convict(show, client, net, work, TERMS)
             with show.part("5  An operator accepts a task and is never heard of again"):
                 be_silent(show, client, net, work)
-        with show.part("6  The end"):
+            with show.part("6  A thousand paid calls, one lie among them"):
+                singles = images.reshape(-1, *images.shape[2:])
+                call(show, client, net, caller, single, singles, labels.ravel())
+        with show.part("7  The end"):
             names = ", ".join(process.name for process in net.processes)
             stack.close()
             show.say(f"ended: {names}, chain")
@@ -117,22 +145,42 @@ def begin(show: Show, stack: ExitStack) -> Devnet:
     return net
 
 
-def learn(show: Show) -> tuple["GraphProgram", np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The captured network, the held-out images and their labels in batches."""
+def _meanwhile(do: Callable[[], _Made]) -> "Future[_Made]":
+    """Does something in a thread, which the end of the demo does not wait for."""
+    future: Future[_Made] = Future()
+    carried = spending.carried(do)
+
+    def run() -> None:
+        try:
+            future.set_result(carried())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def learn() -> Learned:
+    """The captured network, that for one image alone, the held-out images and their labels in batches."""
     from eigentensor.capture import capture
 
+    digits = runpy.run_path(str(EXAMPLES / "digits.py"))
+    training, held_out = digits["load"]()
+    net = digits["train"](training)
+    images = held_out.images.reshape(-1, digits["BATCH"], *held_out.images.shape[1:])
+    graph, single = (capture(net, {"images": some}, model=net) for some in (images[0], images[0][:1]))
+    return graph, single, images, held_out.labels.reshape(len(images), -1)
+
+
+def learned(show: Show, learning: "Future[Learned]") -> Learned:
+    """What was learned, as the audience sees it."""
     with show.screen.work() as bar:
-        bar("training on 1,500 handwritten digits")
-        digits = runpy.run_path(str(EXAMPLES / "digits.py"))
-        training, held_out = digits["load"]()
-        net = digits["train"](training)
-        bar("capturing")
-        images = held_out.images.reshape(-1, digits["BATCH"], *held_out.images.shape[1:])
-        graph = capture(net, {"images": images[0]}, model=net)
+        bar("training on 1,500 handwritten digits, which began with the network's start")
+        graph, single, images, labels = learning.result()
     weights = sum(array.nbytes for array in graph.weights.values())
     show.say(f"program {graph.uuid}")
     show.say(f"{len(graph.to_bytes()):,} bytes, {len(graph.program.calls)} calls; weights apart: {weights:,} bytes")
-    return graph, images, held_out.labels.reshape(len(images), -1)
+    return graph, single, images, labels
 
 
 def pay(
@@ -322,3 +370,166 @@ def _ledger(client: Client, liar: Party, operators: Sequence[Party]) -> _Ledger:
         account = chain.market.balance_of(party.address)
         ledger[f"{party.name}, bonds included"] = account.balance + account.collateral
     return ledger | {"burned": chain.market.balance_of(burn).balance + chain.token.balance_of(burn)}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An operator that serves paid calls, at a URL, once it has `joined`."""
+
+    party: Party
+    daemon: Running
+    url: str
+    joined: "Future[None]"
+
+
+def serve(show: Show, client: Client, net: Devnet, single: "GraphProgram") -> Caller:
+    """Starts an operator that serves calls of a program, and lies about one of them. It joins while others show what
+    they do."""
+    with show.screen.work() as bar:
+        bar("an operator starts that serves paid calls")
+        party = net.party("caller")
+        roots = transfer.upload_fixed(client.gateway, single.program, dict(single.weights), {})
+        settings, url = net.calls(party, roots.program, roots.weights, CALL_PRICE)
+        daemon = net.start_operator(party, {**settings, **CALL_TERMS}, lies=True)
+    return Caller(party, daemon, url, _meanwhile(lambda: net.join(party, seats=False)))
+
+
+def call(
+    show: Show, client: Client, net: Devnet, caller: Caller, single: "GraphProgram", images: np.ndarray[Any, Any],
+    labels: np.ndarray[Any, Any],
+) -> None:  # fmt: skip
+    """A digit in each call, all in one channel, and then one transaction for all of them. Who pays executes each call
+    again: so the one that is wrong is found."""
+    caller.joined.result()
+    caller.daemon.wait_ready()
+    program, price = bytes.fromhex(single.uuid), to_wei(CALL_PRICE, client.network.deployment.token_decimals)
+    before, block = _money(client, caller.party, net.operators), client.chain.node.block_number()
+    with show.screen.work() as bar:
+        wish = Wish(2 * CALLS * price, price, (program,))
+        channel = Channel.open(client, caller.url, wish, policy=Policy(recheck=1, looks=0), report=bar)
+    with channel:
+        account = channel.account
+        stake = client.amount(shares.stake(client.network.deployment.parameters, account.agreement.offer))
+        who = f"operator {short(caller.party.address)} takes calls at {caller.url}"
+        show.say(f"{who}; for each batch {stake} of its stake is locked")
+        show.say(f"channel {short(channel.name)}, opened once: {client.amount(account.deposit)} paid in")
+        took, right = _read_digits(show, channel, single, images, labels)
+        show.say(
+            f"{CALLS:,} digits, a call each: {took:.1f} s, {CALLS / took:.0f} calls a second, each for "
+            f"{client.amount(price)}, with a receipt that binds; {right / CALLS:.1%} right"
+        )
+        batches = _Batches(client.chain, block)
+        with show.screen.work() as bar:
+            _watch(show, client, channel, batches, bar)
+        after = _money(client, caller.party, net.operators, channel.account.deposit)
+    deployment = client.network.deployment
+    rows = [[name, number(before[name], deployment), number(after[name], deployment)] for name in before]
+    show.say("", table((f"{deployment.token_symbol} of", "before", "at the conviction"), rows))
+    winner, paid = batches.of(events.Convicted)[0].winner, sum(event.amount for event in batches.of(events.Refunded))
+    who = "the client" if winner == client.address else short(winner)
+    reward = client.amount(reward_of(deployment.parameters, price))
+    show.say(
+        f"back to the client: {client.amount(paid)}, what all calls of the batch cost",
+        f"to {who}, who proved it: {reward}, out of what the operator held for the batch; the rest of that is burned",
+        f"of its stake {stake} is slashed, when no verifier can differ any more: half for {who}, half burned",
+    )
+
+
+def _read_digits(
+    show: Show, channel: Channel, single: "GraphProgram", images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]
+) -> tuple[float, int]:
+    """Calls with one image after the other, as many at once as the offer lets: the seconds, and how many are right."""
+    program, root = single.program, bytes.fromhex(single.uuid)
+    weights = role_root(program, Role.WEIGHT, single.weights)
+
+    def read(number: int) -> bool:
+        result = channel.call(program, root, {"images": images[number % len(images)][None]}, weights=weights)
+        return bool(result.outputs["output"].argmax() == labels[number % len(labels)])
+
+    with show.screen.work() as bar, ThreadPoolExecutor(shares.TAIL) as threads:
+        began, right = time.monotonic(), 0
+        for done, is_right in enumerate(threads.map(read, range(CALLS)), 1):
+            right += is_right
+            bar("paid calls", done, CALLS)
+        return time.monotonic() - began, right
+
+
+class _Batches:
+    """What the chain has of paid calls since a block."""
+
+    def __init__(self, chain: Chain, first: int) -> None:
+        self._chain, self._first = chain, first
+        self._sent: dict[bytes, tuple[str, int]] = {}
+        self._events: list[Event] = []
+        self._told = 0
+
+    def look(self) -> None:
+        """Reads what happened."""
+        self._events = list(self._chain.history.calls(self._first))
+
+    def of(self, kind: type[_Kind]) -> list[_Kind]:
+        """The events of a kind."""
+        return [event for event in self._events if isinstance(event, kind)]
+
+    def sent(self, event: Event) -> tuple[str, int]:
+        """Who sent the transaction of an event, and its gas."""
+        transaction = event.place.transaction
+        if transaction not in self._sent and (receipt := self._chain.node.receipt(transaction)) is not None:
+            self._sent[transaction] = str(receipt["from"]), int(receipt["gasUsed"])
+        return self._sent[transaction]
+
+    def moves(self) -> list[str]:
+        """The moves of the first game that were not told yet."""
+        if not (games := self.of(events.Challenged)):
+            return []
+        number = games[0].game_id
+        own = [(event, self.sent(event)) for event in self._events if getattr(event, "game_id", None) == number]
+        p, block = self._chain.deployment.parameters, self._events[-1].place.block
+        told, self._told = (
+            self._told,
+            len(moves := transcript(number, own, state="open", block=block, parameters=p)["moves"]),
+        )
+        return [line(count, move) for count, move in enumerate(moves[told:], told + 1)]
+
+    def is_paid_back(self) -> bool:
+        """Whether a batch was convicted, and its clients have back what its calls cost."""
+        convicted = self.of(events.Convicted)
+        return bool(convicted) and not any(self._chain.channels.payback_at(event.batch).left for event in convicted)
+
+
+def _watch(show: Show, client: Client, channel: Channel, batches: _Batches, bar: Bar) -> None:
+    """Looks at the channel until the liar is convicted and the calls are paid back, and says what happens."""
+    committed, began = 0, time.monotonic()
+    bar("the operator commits to all calls at once")
+    while time.monotonic() - began < TRIAL:
+        batches.look()
+        commits = batches.of(events.Committed)
+        for event in commits[committed:]:
+            gas = batches.sent(event)[1]
+            show.say(f"one transaction commits to {event.leaves:,} calls: {gas:,} gas, {gas / event.leaves:.0f} a call")
+            bar("the client executes each of them again, and plays the game about what is wrong")
+        committed = len(commits)
+        show.say(*batches.moves())
+        if batches.is_paid_back():
+            return
+        show.say(*(f"batch {one.number}: {one.what}" for one in channel.look()))
+        time.sleep(client.poll)
+    raise NotYet(f"no batch of calls was convicted and paid back within {TRIAL:.0f} s")
+
+
+def _money(client: Client, caller: Party, operators: Sequence[Party], deposit: int = 0) -> _Ledger:
+    """Wei by name, wherever they are: in wallets, in the markets, at stake, and the client's `deposit` in a channel."""
+    chain, burn = client.chain, client.network.deployment.burn
+
+    def of(account: str) -> int:
+        tasks, calls = chain.market.balance_of(account), chain.channels.balance_of(account)
+        held = tasks.balance + tasks.collateral + calls.balance + calls.collateral
+        return held + chain.token.balance_of(account)
+
+    return {
+        "client": of(client.address) + deposit,
+        "caller, in the markets": of(caller.address) + of(caller.signer.address),
+        "caller, at stake": chain.stake.of(caller.address),
+        **{f"{party.name}, bonds included": of(party.address) + of(party.signer.address) for party in operators},
+        "burned": of(burn),
+    }

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,10 @@ from eigentensor.chain.keys import new_account
 from eigentensor.chain.network import DEFAULT, network_path
 from eigentensor.errors import ChainError, ConfigError
 from eigentensor.extras import require
+from eigentensor.merkle import program_root
+from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import doing
+from eigentensor.task import NONE
 from eigentensor_client.accounts import CLIENT, running
 from eigentensor_client.screen import Screen
 from eigentensor_local.anvil import FIRST_BLOCK, Anvil, start_anvil
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 PASSWORD = "local"  # of keystores that guard nothing but test tokens
 STAKE = COLLATERAL = to_wei("10")
 CLIENT_TOKENS = to_wei("100")
+CALL_PRICE = "0.0001"
 AGGREGATOR_READY = r"listening"
 COMMAND, LIAR = "eigentensor_client", "eigentensor_local.actors"  # modules that are the command `eigentensor`
 OPERATOR_READY = r"\bready\b"
@@ -76,6 +80,7 @@ class Devnet:
         self.processes = processes
         self.folder = folder
         self.operators: list[Party] = []
+        self.calls_url = ""  #: where its first operator takes paid calls
 
     @cached_property
     def stake(self) -> int:
@@ -127,9 +132,9 @@ class Devnet:
         }
         return self._start("aggregator", ["aggregator", "run"], self.environment(folder, settings), AGGREGATOR_READY)
 
-    def join(self, party: Party) -> None:
-        """Makes it an operator that has stake, collateral and as many seats as it can have: the plan of `operator up`,
-        carried out here, which saves a process."""
+    def join(self, party: Party, *, seats: bool = True) -> None:
+        """Makes it an operator that has stake, collateral and, unless it wants none, as many seats as it can have: the
+        plan of `operator up`, carried out here, which saves a process."""
         with Chain(self.network, party.owner, party.folder / "owner-transactions.sqlite") as chain:
             goal = Goal(
                 signer=party.signer.address,
@@ -137,7 +142,7 @@ class Devnet:
                 collateral=COLLATERAL,
                 collateral_cap=COLLATERAL,
                 stake_cap=chain.stake.shares_of(self.stake),
-                seats=self.stake // chain.stake.seat_stake(),
+                seats=self.stake // chain.stake.seat_stake() if seats else 0,
             )
             steps = carry_out(chain, lambda findings: joining(findings, goal, chain.deployment))
         if left := [step.name for step in steps if step.status is not Status.DONE]:
@@ -159,13 +164,37 @@ class Devnet:
         environment = self.environment(party.folder, settings)
         return self._start(party.name, ["operator", "run"], environment, OPERATOR_READY, LIAR if lies else COMMAND)
 
-    def start_operators(self, count: int, settings: Settings | None = None, *, liars: int = 0) -> list[Party]:
-        """Operators that have joined and run, the last of them `liars`. They join while their daemons load and test
-        their device."""
+    def calls(self, party: Party, program: bytes, weights: bytes, price: str) -> tuple[Settings, str]:
+        """What lets an operator's daemon serve paid calls of a program, which the gateway has with its weights, for
+        `price` tokens each; and where it will. Its signer gets tokens, out of which it deposits what batches hold."""
+        self.mint(party.signer.address, COLLATERAL)
+        table = f'[[call_programs]]\nprogram = "{program.hex()}"\nweights = "{weights.hex()}"\nprice = "{price}"\n'
+        (party.folder / "operator.toml").write_text(table)
+        address = f"127.0.0.1:{_free_port()}"
+        return {"EIGENTENSOR_OPERATOR_CALLS": address}, f"http://{address}"
+
+    def upload(self, program: bytes) -> bytes:
+        """Gives the gateway a program; its root."""
+        store = LocalStore(self.folder / "blobs")
+        with closing(GatewayClient(self.network.gateway_url, store)) as gateway:
+            gateway.upload(store.put(program))
+        return program_root(program)
+
+    def start_operators(
+        self, count: int, settings: Settings | None = None, *, liars: int = 0, called: bytes | None = None
+    ) -> list[Party]:
+        """Operators that have joined and run, the last of them `liars`; the first one takes paid calls of the program
+        `called`, if one is named. They join while their daemons load and test their device."""
         honest = [self.party(f"operator-{number}") for number in range(1, count - liars + 1)]
         lying = [self.party(f"liar-{number}") for number in range(1, liars + 1)]
         parties = [*honest, *lying]
-        daemons = [self.start_operator(party, settings, lies=party in lying) for party in parties]
+        serving: Settings = {}
+        if called is not None:
+            serving, self.calls_url = self.calls(parties[0], called, NONE, CALL_PRICE)
+        own = [{**(settings or {}), **(serving if party is parties[0] else {})} for party in parties]
+        daemons = [
+            self.start_operator(party, more, lies=party in lying) for party, more in zip(parties, own, strict=True)
+        ]
         with ThreadPoolExecutor() as pool:
             for _ in pool.map(spending.carried(self.join), parties):
                 pass
@@ -192,9 +221,11 @@ def devnet(
     path: Path | None = None,
     file: Path | None = None,
     first: int = FIRST_BLOCK,
+    called: bytes | None = None,
 ) -> Iterator[Devnet]:
     """A chain with the contracts, an aggregator and operators, all at work, until the block ends; port 0 chooses a free
-    one. `settings` are EIGENTENSOR_OPERATOR_* for all operators, of which the last `liars` lie about what they compute.
+    one. `settings` are EIGENTENSOR_OPERATOR_* for all operators, of which the last `liars` lie about what they compute,
+    and the first one takes paid calls of a program `called`, by its encoding.
 
     Once all is ready `block_time` seconds make a block, and nothing else does: who takes blocks for time is right.
     Without it each transaction makes one. The network file is written to `path`, by default where everybody finds the
@@ -225,7 +256,10 @@ def devnet(
             doing("aggregator and operators")
             aggregator = net.start_aggregator()
             net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
-            net.start_operators(operators, settings, liars=liars)
+            if called is not None:
+                aggregator.wait_ready()
+            root = None if called is None else net.upload(called)
+            net.start_operators(operators, settings, liars=liars, called=root)
             aggregator.wait_ready()
         yield net
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from eigentensor.chain import Chain, Stage, to_wei
-from eigentensor.channel import BatchState, Breach, Key, events
+from eigentensor.channel import BatchState, Breach, ChannelState, Key, events
 from eigentensor.economics import shares
 from eigentensor.reexecution.warm import WarmExecution
 from eigentensor_aggregator.config import Settings
@@ -108,6 +108,31 @@ def test_a_batch_is_served_committed_checked_and_paid_to_the_last_wei(
     gained = account.balance + account.collateral - spent
     assert gained == stored.amount - fee + p.g_chunk
     assert client.channels.channel_at(customer.payer.channel).deposit == DEPOSIT - stored.amount
+
+
+def test_an_operator_sends_the_last_voucher_that_its_client_does_not(
+    clock: Clock, client: Chain, operator: Chain, street: Street, made: Programs, customers: Customers
+) -> None:
+    """And commits the calls of others without those."""
+    funded(operator)
+    key = key_of(operator)
+    offer = offered(operator, key, made.listed)
+    with street.operating(operator, offer, made, key) as serving:
+        first, second = customers(client, serving.url), customers(client, serving.url)
+        batch = first.batch(1)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.BEGUN, "no batch is begun", serving)
+        for customer in (first, second):
+            customer.open(DEPOSIT)
+            for value in range(CALLS):
+                customer.call(value)
+        first.conclude()
+        channel, other = first.payer.channel, second.payer.channel
+        until(lambda: client.channels.channel_at(channel).state is ChannelState.CONCLUDED, "it is not paid", serving)
+        until(lambda: client.channels.batch_at(batch).state is BatchState.COMMITTED, "it is not committed", serving)
+    assert client.channels.channel_at(channel).paid == CALLS * PRICE // 2
+    assert client.channels.balance_of(client.address).balance == DEPOSIT - CALLS * PRICE // 2
+    (lined,) = of_kind(client, events.Lined, batch)
+    assert (lined.line.channel, lined.line.count) == (other, CALLS)
 
 
 def test_one_wrong_result_among_many_is_convicted_by_the_drawn_verifier_alone(

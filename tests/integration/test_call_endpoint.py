@@ -13,10 +13,18 @@ import pytest
 
 from eigentensor import merkle
 from eigentensor.channel import Key, Voucher, batch_of, channel_of, events, hash_of, is_signed_by, task_of, x402
-from eigentensor.channel.calls import CallResponse, ChannelStatus, DealRequest, Payment, Quotes
-from eigentensor.channel.shown import ShareRequest, ShownShare
+from eigentensor.channel.calls import (
+    CallResponse,
+    ChannelStatus,
+    DealRequest,
+    PaidCalls,
+    Payment,
+    Quotes,
+    SignedVoucher,
+)
+from eigentensor.channel.shown import CallsRequest, ShareRequest, ShownShare
 from eigentensor.channel.state import BatchState, Breach
-from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed, ChannelSpent
+from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed, ChannelSpent, ServiceBusy
 from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
 from eigentensor.store.tensors import dump_safetensors, parse_flat
@@ -438,6 +446,85 @@ def test_refusals_are_errors_of_the_service_before_they_are_problems(endpoint: E
         service.take(client.payer.channel, work, replace(payment, salt=8), inputs, "me")
     with pytest.raises(ChannelClosed, match="no such channel"):
         service.take(b"?" * 32, work, payment, inputs, "me")
+
+
+def last_of(client: HttpClient) -> SignedVoucher:
+    voucher = client.payer.last()
+    return SignedVoucher(voucher, client.key.sign(hash_of(DOMAIN, voucher)))
+
+
+def conclude(client: HttpClient, last: SignedVoucher) -> httpx.Response:
+    return client.http.post(f"/v1/channels/{client.payer.channel.hex()}/conclusion", json=last.to_json())
+
+
+def test_a_last_voucher_is_signed_by_both_sides_and_no_batch_has_its_calls(endpoint: Endpoint) -> None:
+    client, other = endpoint.client(), endpoint.client(0x33)
+    for _ in range(3):
+        client.call()
+    other.call()
+    last = last_of(client)
+    response = conclude(client, last)
+    theirs = SignedVoucher.from_json(response.json())
+    assert theirs.voucher == last.voucher and is_signed_by(
+        SIGNER.address, hash_of(DOMAIN, theirs.voucher), theirs.signature
+    )
+    assert conclude(client, last).json() == response.json()
+    x, work = {"x": ones(2)}, client.computation()
+    assert client.post(work, client.payment(work, x), x).status_code == 410
+    service, pool = endpoint.service, endpoint.pool
+    assert service.load(pool) == Load(1, PRICE, 1, 1) and list(service.concluding(pool)) == [client.payer.channel]
+    with pytest.raises(ServiceBusy, match="being concluded"):
+        service.sheets(pool, 1)
+    endpoint.chain.show(events.Concluded, client.payer.channel, 3, 3 * PRICE, 10**6 - 3 * PRICE)
+    endpoint.chain.mine()
+    assert not service.concluding(pool)
+    (sheet,) = service.sheets(pool, 1)
+    assert sheet.deal == other.deal
+
+
+def test_what_is_no_last_voucher_is_not_signed(endpoint: Endpoint) -> None:
+    client = endpoint.client()
+    client.call()
+    last = last_of(client).voucher
+    for change in ({"count": 2}, {"amount": PRICE - 1}, {"amount": 10**9}, {"acked": 0}, {"root": b"?" * 32}):
+        wrong = replace(last, **change)
+        signed = SignedVoucher(wrong, client.key.sign(hash_of(DOMAIN, wrong)))
+        assert conclude(client, signed).status_code == 422, change
+    forged = SignedVoucher(last, SIGNER.sign(hash_of(DOMAIN, last)))
+    assert conclude(client, forged).status_code == 422
+    endpoint.service.sheets(endpoint.pool, 1)
+    busy = conclude(client, last_of(client))
+    assert busy.status_code == 503 and "being committed" in busy.json()["detail"]
+    assert not endpoint.service.concluding(endpoint.pool)
+
+
+def test_a_conclusion_outlives_a_restart(tmp_path: Path, made: Programs) -> None:
+    with serving(tmp_path, made) as endpoint:
+        client = endpoint.client()
+        client.call()
+        first, last = conclude(client, last_of(client)).json(), last_of(client)
+    with serving(tmp_path, made, chain=False) as again:
+        again.service.advance(120)
+        client.http = again.http
+        assert conclude(client, last).json() == first
+        assert list(again.service.concluding(again.pool)) == [client.payer.channel]
+        assert again.service.load(again.pool) == Load()
+
+
+def test_a_payer_is_shown_its_calls_and_nobody_else(endpoint: Endpoint) -> None:
+    client = endpoint.client()
+    for value in range(3):
+        client.call(value)
+    channel = client.payer.channel
+
+    def asked(first: int, key: Key) -> httpx.Response:
+        signature = key.sign(CallsRequest(channel, first).hash(DOMAIN)).hex()
+        return client.http.get(f"/v1/channels/{channel.hex()}/calls", params={"first": first, "signature": signature})
+
+    shown = PaidCalls.from_json(asked(1, client.key).json())
+    assert [one.response for one in shown.calls] == client.responses[1:]
+    assert PaidCalls.from_json(asked(3, client.key).json()).calls == ()
+    assert asked(0, SIGNER).status_code == 422
 
 
 def test_receipts_are_signed_for_what_the_voucher_paid(endpoint: Endpoint) -> None:

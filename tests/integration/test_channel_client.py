@@ -14,7 +14,7 @@ import pytest
 
 from eigentensor import economics
 from eigentensor.chain import Chain, Network, Reader, anvil_account, to_wei
-from eigentensor.channel import BatchState, Breach, pool_of
+from eigentensor.channel import BatchState, Breach, ChannelState, pool_of
 from eigentensor.economics import WAD, shares
 from eigentensor.errors import CallRefused, ChannelBusy, ChannelClosed, ChannelSpent, NotYet, TermsRefused, WrongReceipt
 from eigentensor.program import encode
@@ -104,6 +104,55 @@ def test_a_channel_lives_from_its_opening_to_its_last_wei(anvil: Anvil, either: 
             assert channel.account.stage is Stage.ENDED
     spent = 101 * PRICE + p.g_chunk - 2 * fee
     assert client.token.balance_of(client.address) == before - spent
+
+
+def test_a_channel_that_both_sides_conclude_is_paid_at_once_to_the_last_wei(either: Place, client: Chain) -> None:
+    place = either
+    p, before = client.deployment.parameters, client.token.balance_of(client.address)
+    earned = client.channels.balance_of(place.chain.address).balance
+    with place.open() as channel:
+        for value in range(3):
+            double(channel, value)
+        place.commit()
+        place.begin()
+        for value in range(2):
+            double(channel, value)
+        channel.conclude()
+        assert channel.account.stage is Stage.ENDED and channel.account.deposit == 0
+        with pytest.raises(ChannelClosed):
+            double(channel, 1)
+        channel.conclude()  # once more changes nothing
+        place.commit()  # without the channel, which is nothing to say about
+        assert channel.look() == []
+    assert client.token.balance_of(client.address) == before - p.g_chunk - 5 * PRICE
+    stored = client.channels.channel_at(channel.account.agreement.channel)
+    assert (stored.state, stored.paid) == (ChannelState.CONCLUDED, 5 * PRICE)
+    held = shares.collateral(p, place.offer.max_price, place.offer.verifiers)
+    assert client.channels.balance_of(place.chain.address).balance == earned + p.g_chunk + 2 * PRICE - held
+
+
+def test_where_the_operator_concludes_nothing_a_channel_is_left(place: Place) -> None:
+    place.toy.concludes = False
+    with place.open() as channel:
+        double(channel, 1)
+        with pytest.raises(CallRefused, match="no channel is concluded"):
+            channel.conclude()
+        assert channel.account.stage is Stage.LEFT
+        channel.leave()
+        place.commit()
+        channel.end()
+    assert place.ledger.account(channel.name).stage is Stage.ENDED
+
+
+def test_nothing_is_concluded_with_whoever_lied(place: Place) -> None:
+    with place.open() as channel:
+        for value in range(3):
+            double(channel, value)
+        place.commit(tampered)
+        assert [one.what for one in channel.look()] == ["call 2 was committed with another result: convicted"]
+        with pytest.raises(CallRefused, match="is convicted"):
+            channel.conclude()
+        assert not place.toy.concluded
 
 
 def test_a_channel_is_taken_up_by_another_process(place: Place) -> None:

@@ -1,5 +1,6 @@
 """Functions that are called through channels: weights, states, an operator that falls out."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from eigentensor.capture.signatures import Signatures
 from eigentensor.chain import Chain, Network, anvil_account
 from eigentensor.errors import BindingError, CallRefused, ConfigError
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.store.tensors import dump_safetensors
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_client.channels.operators import Operators, Terms
@@ -83,8 +85,44 @@ def test_a_function_with_weights_is_called_in_turn_and_kept_track_of(place: Plac
     place.commit()
     channel.look()
     assert y.state == "committed"
-    with pytest.raises(BindingError, match="answer at once"):
-        remote.spawn(x)
+
+
+def test_calls_are_made_meanwhile_and_their_results_come_in_order(place: Place, operators: Operators) -> None:
+    remote = et.function(channel=operators)(times)
+    items = [Tensor(np.full(4, n, np.float32)) for n in range(20)]
+    results = list(remote.map(items))
+    assert all((y.numpy() == times(x).numpy()).all() for x, y in zip(items, results, strict=True))
+    assert sorted(y.receipt.receipt.index for y in results) == list(range(20))
+    handle = remote.spawn(items[3])
+    assert (handle.result().numpy() == times(items[3]).numpy()).all() and "a call" in repr(handle)
+    with pytest.raises(BindingError, match="is no task"):
+        handle.look()
+    with pytest.raises(BindingError, match="assigns to"):
+        et.function(channel=operators)(counted).spawn(items[0])
+
+
+def test_a_call_that_fails_raises_in_its_turn(place: Place, operators: Operators) -> None:
+    place.toy.refuses = {dump_safetensors({"x": np.full(4, 2, np.float32)})}
+    remote = et.function(channel=operators)(times)
+    items = [Tensor(np.full(4, n, np.float32)) for n in range(5)]
+    results = remote.map(items)
+    assert (next(results).numpy() == 0).all() and next(results) is not None
+    with pytest.raises(CallRefused):
+        next(results)
+    given = list(remote.map(items, return_exceptions=True))
+    assert [isinstance(one, CallRefused) for one in given] == [False, False, True, False, False]
+
+
+async def called_together(remote: Any, items: list[Tensor]) -> list[Tensor]:
+    handle = await remote.spawn.aio(items[0])
+    return [await handle.result.aio(), *[y async for y in remote.map.aio(items)]]
+
+
+def test_asyncio_calls_as_well(operators: Operators) -> None:
+    items = [Tensor(np.full(4, n, np.float32)) for n in range(6)]
+    first, *results = asyncio.run(called_together(et.function(channel=operators)(times), items))
+    assert not first.numpy().any()
+    assert all((y.numpy() == times(x).numpy()).all() for x, y in zip(items, results, strict=True))
 
 
 def test_states_stay_at_the_operator(operators: Operators) -> None:

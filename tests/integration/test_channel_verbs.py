@@ -90,8 +90,20 @@ def test_a_channel_by_verbs_alone(place: Place, client: Chain, network: Network,
         assert run("receipt", "check", receipt)[0] == 8
 
         assert run("channel", "watch", "--once") == (0, None)
+        code, closed = run("channel", "close", name, "--wait")
+        assert (code, closed["stage"], closed["deposit"]) == (0, "ended", "0")
+        assert not place.toy.concluded
+
+        place.chain.channels.deposit(place.chain.address, to_wei("0.5"))  # which the same account got back
+        place.begin()
+        name = run("channel", "open", url, *words)[1]["channel"]
         code, closed = run("channel", "close", name)
         assert (code, closed["stage"], closed["deposit"]) == (0, "ended", "0")
+        assert place.toy.concluded == {bytes.fromhex(name)}
+        place.toy.concludes = False
+        name = run("channel", "open", url, *words)[1]["channel"]
+        code, waits = run("channel", "close", name, "--timeout", "2")
+        assert (code, waits["error"]) == (9, "NotYet") and "last batch, 2" in waits["what"]
 
 
 def test_a_liar_is_convicted_by_the_watch(place: Place, run: Run) -> None:

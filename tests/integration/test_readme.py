@@ -87,7 +87,8 @@ BLOCKS = {
         "Challenging a result": "integration/test_challenge.py: needs a wrong result, and its uuid",
         "Receipts": "e2e/test_commands.py, with another task",
         "Sessions": "e2e/test_readme.py",
-        "Paid calls": "integration/test_channel_functions.py, with other functions, at an operator in this process",
+        "Paid calls": "integration/test_channel_functions.py, with other functions, at an operator in this process; "
+        "integration/test_x402.py",
         "Programs over HTTP": "e2e/test_serve.py: a service that goes on, and its tokens",
         "Apps": "e2e/test_apps.py, with other names",
         "Models": "integration/test_openai_local.py: the example's training takes minutes",

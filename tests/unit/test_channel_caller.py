@@ -11,6 +11,7 @@ import pytest
 
 from eigentensor import merkle
 from eigentensor.errors import (
+    CallConflict,
     CallRefused,
     ChannelBusy,
     ChannelClosed,
@@ -22,8 +23,8 @@ from eigentensor.errors import (
     WrongResult,
 )
 from eigentensor_client.channels.endpoint import Endpoint
-from eigentensor_client.channels.ledger import Stage, root_of
-from support.stories.paid_calls import PRICE, Both, output, request
+from eigentensor_client.channels.ledger import Ledger, Stage, root_of
+from support.stories.paid_calls import PRICE, SIGNER, Both, output, request
 
 Handler = Callable[[httpx.Request], httpx.Response]
 
@@ -170,6 +171,82 @@ def test_what_the_operator_never_took_is_signed_anew(both: Both) -> None:
         caller = both.caller(ledger)
         assert caller.call(request(4)).receipt.index == 0
         assert len(ledger.signed(both.channel)) == 2 and caller.payer.amount == PRICE
+
+
+def elsewhere(both: Both, folder: Path) -> Ledger:
+    """The ledger of another process with the same key, which knows of the channel, and of none of its calls."""
+    other = Ledger(folder, durable=False)
+    with both.ledger() as ledger:
+        other.add(ledger.account(both.channel.hex()))
+    return other
+
+
+def test_two_processes_with_one_key_sign_each_place_once_and_each_call_is_paid_for_once(
+    both: Both, tmp_path: Path
+) -> None:
+    with both.ledger() as ledger, elsewhere(both, tmp_path / "other") as other:
+        first, second = both.caller(ledger), both.caller(other)
+        for number in range(8):
+            for caller in (first, second):
+                response = caller.call(request(number))
+                assert output(response.outputs)[0] == 2 * number
+        first.call(request(9))
+        payee = both.operator.channels[both.channel]
+        assert payee.count == 17 and payee.amount == 17 * PRICE == first.payer.amount
+        second.call(request(9))
+        assert second.payer.amount == 18 * PRICE and second.payer.count == 18
+        calls = other.responded(both.channel)
+        assert [call.index for call in calls] == list(range(18)) and root_of(calls) == second.payer.frontier.root()
+        again = other.payer(other.account(both.channel.hex()))
+        assert again.amount == 18 * PRICE and again.frontier.root() == second.payer.frontier.root()
+
+
+def test_several_threads_of_two_processes_with_one_key_call_at_once(both: Both, tmp_path: Path) -> None:
+    with both.ledger() as ledger, elsewhere(both, tmp_path / "other") as other, ThreadPoolExecutor(6) as threads:
+        callers = both.caller(ledger), both.caller(other)
+        responses = list(threads.map(lambda n: callers[n % 2].call(request(n)), range(24)))
+        assert [output(r.outputs)[0] for r in responses] == [2.0 * n for n in range(24)]
+        assert len({r.receipt.index for r in responses}) == 24
+        payee = both.operator.channels[both.channel]
+        assert payee.count == 24 and payee.amount == 24 * PRICE
+
+
+def test_calls_that_this_key_did_not_sign_are_not_taken(both: Both, tmp_path: Path) -> None:
+    with both.ledger() as ledger, elsewhere(both, tmp_path / "other") as other:
+        both.caller(ledger).call(request(1))
+        (done,) = both.operator.done[both.channel]
+        forged = replace(done.payment, signature=SIGNER.sign(b"?" * 32))
+        both.operator.done[both.channel] = [replace(done, payment=forged)]
+        caller = both.caller(other)
+        with pytest.raises(WrongReceipt, match="not paid for with this key"):
+            caller.call(request(2), seconds=2)
+        assert caller.payer.amount == 0 and not other.responded(both.channel)
+
+
+def test_where_nothing_is_shown_a_conflict_is_said(both: Both, tmp_path: Path) -> None:
+    def silent(handler: Handler, sent: httpx.Request) -> httpx.Response:
+        return httpx.Response(404) if sent.method == "GET" else handler(sent)
+
+    with both.ledger() as ledger, elsewhere(both, tmp_path / "other") as other:
+        both.caller(ledger).call(request(1))
+        with pytest.raises(CallConflict):
+            both.caller(other, through(both, silent)).call(request(2), seconds=2)
+
+
+def test_a_call_under_way_whose_place_another_process_has_is_dropped_when_it_is_taken_up(
+    both: Both, tmp_path: Path
+) -> None:
+    def away(handler: Handler, sent: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("nobody there")
+
+    with both.ledger() as ledger, elsewhere(both, tmp_path / "other") as other:
+        with pytest.raises(NoResponse):
+            both.caller(other, through(both, away)).call(request(3), seconds=0.1)
+        both.caller(ledger).call(request(1))
+        caller = both.caller(other)
+        assert caller.resume() == [] and caller.payer.count == 1
+        assert caller.call(request(2)).receipt.index == 1
+        assert caller.payer.amount == 2 * PRICE == both.operator.channels[both.channel].amount
 
 
 def test_outputs_that_do_not_have_the_signed_root_are_not_taken(both: Both) -> None:

@@ -204,6 +204,33 @@ def test_demands_that_events_do_not_tell_apart_stay_until_the_chain_refuses_them
     assert blocks.life().open_demands == ()
 
 
+def test_what_was_concluded_is_on_chain_before_a_batch_leaves_it_out() -> None:
+    blocks = Blocks(calling=one_call_a_block)
+    blocks.until(blocks.serves)
+    blocks.mine(HALF - 4)
+    blocks.concluding = blocks.block
+    blocks.until(lambda: bool(blocks.blocks_of(Step.COMMIT)))
+    assert blocks.blocks_of(Step.CONCLUDE)[0] < blocks.blocks_of(Step.COMMIT)[0] and not blocks.late
+
+
+def test_a_client_has_a_while_to_send_what_was_concluded() -> None:
+    blocks = Blocks()
+    blocks.until(blocks.serves)
+    begun = blocks.concluding = blocks.block
+    blocks.draining = True
+    blocks.mine(20)
+    (sent,) = blocks.blocks_of(Step.CONCLUDE)
+    assert begun + 4 * POLICY.patience <= sent <= begun + 4 * POLICY.patience + 2
+
+
+def test_no_batch_is_committed_while_a_channel_of_it_is_being_concluded() -> None:
+    blocks = Blocks(calling=one_call_a_block, ignored=frozenset({Step.CONCLUDE}))
+    blocks.until(blocks.serves)
+    blocks.concluding = blocks.block
+    blocks.mine(OFFER.epoch)
+    assert not blocks.blocks_of(Step.COMMIT)
+
+
 def test_a_convicted_operator_begins_nothing_more() -> None:
     blocks = Blocks(calling=one_call_a_block)
     blocks.until(blocks.serves)

@@ -76,6 +76,10 @@ class AsyncChannel:
         """As `Channel.leave`."""
         await in_thread(self.channel.leave)
 
+    async def conclude(self, seconds: float = PATIENCE) -> int:
+        """As `Channel.conclude`."""
+        return await in_thread(self.channel.conclude, seconds)
+
     async def end(self) -> int:
         """As `Channel.end`."""
         return await in_thread(self.channel.end)

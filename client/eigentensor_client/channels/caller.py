@@ -11,12 +11,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl
 
 from eigentensor import merkle
-from eigentensor.channel import CallReceipt, hash_of, task_of
-from eigentensor.channel.calls import SALT, CallResponse, Computation, Payment
-from eigentensor.channel.payer import Payer
-from eigentensor.errors import ChannelClosed, ChannelError, EigenTensorError, NoResponse, WrongResult
+from eigentensor.channel import CallReceipt, Voucher, hash_of, is_signed_by, task_of
+from eigentensor.channel.calls import SALT, CallResponse, Computation, PaidCalls, Payment, SignedVoucher
+from eigentensor.channel.payer import Payer, Sent
+from eigentensor.channel.shown import CallsRequest
+from eigentensor.errors import (
+    CallConflict,
+    ChannelClosed,
+    ChannelError,
+    EigenTensorError,
+    NoResponse,
+    WrongReceipt,
+    WrongResult,
+)
 from eigentensor.store.tensors import parse_flat
 from eigentensor.task import NONE
 from eigentensor.task.signatures import Key
@@ -24,6 +34,7 @@ from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
 from eigentensor_client.channels.ledger import Account, Call, Ledger, Stage
 
 _MILLION = 1_000_000
+_LOOK = 0.05  # seconds between looks at what another process has under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,7 @@ class Caller:
         self._turns: list[_Turn] = []
         self._dropped = 0  # calls that were dropped, whose requests have not ended
         self._broken = bool(self._payer.sent)  # calls are under way that nobody waits for
+        self._is_lent = False  # somebody else sends one
 
     # ---- What there is ----
 
@@ -101,7 +113,9 @@ class Caller:
         """The response to a call: its outputs have the root that its receipt is signed for.
 
         Raises ChannelClosed, ChannelSpent before anything is signed; ChannelError where the operator refuses, and
-        nothing is owed; NoResponse, WrongReceipt, WrongResult after which the call is under way: `resume` takes it up.
+        nothing is owed for it; NoResponse, WrongReceipt, WrongResult after which the call is under way: `resume` takes
+        it up. Where another process signed the same place with the same key, its calls are taken into the ledger, and
+        this one is signed anew behind them.
         """
         end = time.monotonic() + seconds
         while True:
@@ -127,17 +141,103 @@ class Caller:
                 responses.append(self._taken(call, *self._ask(call, end)))
             except NoResponse:
                 raise
-            except ChannelError:
+            except ChannelError as error:
                 self._refused(call)
+                if isinstance(error, CallConflict):
+                    self._caught_up(end)
                 break
         self._broken = False
         self._turn.notify_all()
         return responses
 
+    # ---- Calls that somebody else sends ----
+
+    def signed(self, request: Request, seconds: float = PATIENCE) -> Call:
+        """A call that somebody else sends, signed and written; `take` takes its response. There is one at a time, and
+        meanwhile no other call. What became of one whose response was not taken the operator is asked.
+
+        Raises as `call`.
+        """
+        end = time.monotonic() + seconds
+        with self._turn:
+            while self._turns or self._dropped:
+                self._wait(end)
+            if self._account.stage is not Stage.OPEN:
+                raise ChannelClosed(f"channel {self._channel.hex()} is {self._account.stage}")
+            if self._payer.sent and not self._learned(end):
+                self._refused(self._ledger.under_way(self._channel)[0])
+            self._broken, self._is_lent = False, True
+            return self._written(request)
+
+    def take(self, call: Call, response: CallResponse, outputs: bytes) -> Response:
+        """Takes the response to the call that was signed last. Raises WrongReceipt, WrongResult for one that proves
+        nothing: the call stays under way."""
+        with self._turn:
+            taken = self._taken(call, response, outputs)
+            self._is_lent = False
+            self._turn.notify_all()
+            return taken
+
+    # ---- Others with the same key ----
+
+    def _caught_up(self, end: float) -> bool:
+        """As `_learned`; false, too, where the operator shows nothing: what it refused is refused."""
+        with suppress(ChannelError):
+            return self._learned(end)
+        return False
+
+    def _learned(self, end: float) -> bool:
+        """Whether the operator showed calls whose responses this ledger does not have: they are owed, and what is
+        signed next goes on from them. Holding the lock: nobody else may call meanwhile.
+
+        Raises WrongReceipt for calls that prove nothing, ChannelError where it shows none, NoResponse while one is
+        under way.
+        """
+        known = self._payer.count
+        while True:
+            status = self._endpoint.status(self._channel)
+            if status.count > self._payer.count:
+                self._adopt(self._endpoint.calls(self._channel, self._payer.count, self._calls_request()))
+            elif self._payer.count > known or status.index <= known:
+                return self._payer.count > known
+            elif time.monotonic() > end:
+                raise NoResponse(f"call {known} of the channel is under way still")
+            else:
+                time.sleep(_LOOK)
+
+    def _calls_request(self) -> bytes:
+        request = CallsRequest(self._channel, self._payer.count)
+        return self._key.sign(request.hash(self._payer.domain))
+
+    def _adopt(self, shown: PaidCalls) -> None:
+        """Takes calls that were shown, each by both signatures: what this key did not sign is not owed."""
+        payer, calls, begun = replace(self._payer, sent=(), number=0), list[Call](), self._payer.number
+        for one in shown.calls:
+            computation = Computation.of_query(parse_qsl(one.query, keep_blank_values=True))
+            payment, voucher = one.payment, one.payment.voucher
+            order = task_of(
+                payer.domain, computation.order(payer.deal, self._channel, payer.count, payment.salt, payment.inputs)
+            )
+            is_next = (voucher.channel, voucher.count) == (self._channel, payer.count + 1)
+            signed = is_signed_by(self._key.address, hash_of(payer.domain, voucher), payment.signature)
+            if not (is_next and signed and voucher.amount >= payer.amount):
+                raise WrongReceipt("payment", f"call {payer.count} was not paid for with this key")
+            price = voucher.amount - payer.amount
+            after = replace(payer, sent=(Sent(order, voucher),)).received(
+                one.response, one.response.receipt.outputs_root
+            )
+            calls.append(Call(payer.count, computation, payment, order, price, b"", one.response))
+            payer = replace(after, number=0)
+        if not calls:
+            raise WrongReceipt("calls", "the operator says that there are more, and shows none")
+        with self._as_written():
+            self._ledger.adopt(self._channel, calls)
+        self._payer = replace(payer, number=begun)
+
     def _signed(self, request: Request, end: float) -> _Turn:
         """A call, signed and written, when there is room for it."""
         with self._turn:
-            while self._dropped or len(self._turns) >= self._payer.offer.tail or (self._broken and self._turns):
+            while self._is_lent or self._dropped or self._is_full or (self._broken and self._turns):
                 self._wait(end)
             if self._account.stage is not Stage.OPEN:
                 raise ChannelClosed(f"channel {self._channel.hex()} is {self._account.stage}")
@@ -146,6 +246,10 @@ class Caller:
             turn = _Turn(call, not self._turns)
             self._turns.append(turn)
             return turn
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._turns) >= self._payer.offer.tail
 
     def _written(self, request: Request) -> Call:
         payer, salt = self._payer, secrets.randbits(SALT)
@@ -179,6 +283,8 @@ class Caller:
                 if isinstance(answer, ChannelError) and not isinstance(answer, NoResponse):
                     if turn.is_first:
                         self._drop(turn)
+                        if isinstance(answer, CallConflict) and self._caught_up(end):
+                            return None
                         raise answer
                     turn.is_first = True  # it came before those that it goes on from: now it stands first
                 else:
@@ -257,6 +363,23 @@ class Caller:
         if not self._turn.wait(max(0.0, end - time.monotonic())):
             raise NoResponse("calls are under way before this one, and have no response yet: it was not signed")
 
+    # ---- The end ----
+
+    def conclude(self, seconds: float = PATIENCE) -> tuple[Voucher, bytes, bytes]:
+        """The channel's last voucher, with the signatures of payer and offer's signer. From here on no call is signed.
+
+        Raises NoResponse, ChannelError where the operator does not sign it, WrongReceipt where it signs another one.
+        """
+        payer = self.drained(seconds)
+        self.update(lambda account, payer: (replace(account, stage=Stage.LEFT), payer))
+        voucher = payer.last()
+        digest = hash_of(payer.domain, voucher)
+        own = self._key.sign(digest)
+        theirs = self._endpoint.conclude(SignedVoucher(voucher, own))
+        if theirs.voucher != voucher or not is_signed_by(payer.offer.signer, digest, theirs.signature):
+            raise WrongReceipt("signature", "the operator did not sign the last voucher")
+        return voucher, own, theirs.signature
+
     # ---- What the chain says ----
 
     def update(self, change: Callable[[Account, Payer], tuple[Account, Payer]]) -> None:
@@ -271,7 +394,7 @@ class Caller:
         """What is signed when nothing is under way any more. Raises NoResponse."""
         end = time.monotonic() + seconds
         with self._turn:
-            while self._dropped or self._turns:
+            while self._is_lent or self._dropped or self._turns:
                 self._wait(end)
             self._resumed(end)
             return self._payer

@@ -45,6 +45,7 @@ from eigentensor_client.payer import Payer
 from eigentensor_client.transfer import Report, bound, silent
 
 _MILLION = 1_000_000
+_CONVICTED = BatchState.CONVICTED.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,10 @@ class Channel:
         self._lock = ledger.lock(account.agreement.channel)
         deployment = client.network.deployment
         self.caller = Caller(ledger, account, key, endpoint, deployment.token, round(policy.recheck * _MILLION))
-        repeater = Repeater(client.chain, client.gateway, ledger, unsafe=policy.unsafe) if policy.recheck else None
-        self._watch, self._policy = Watch(client.chain, ledger, repeater), policy
+        self._repeater = (
+            Repeater(client.chain, client.gateway, ledger, unsafe=policy.unsafe) if policy.recheck else None
+        )
+        self._watch, self._policy = Watch(client.chain, ledger, self._repeater), policy
         self._quote: Quote | None = None
         self._new_until = 0.0
         self._watching: Watching | None = None
@@ -215,6 +218,8 @@ class Channel:
         if self._watching is not None:
             self._watching.close()
             self._watching = None
+        if self._repeater is not None:
+            self._repeater.close()
         self._endpoint.close()
         self._lock.close()
 
@@ -306,8 +311,34 @@ class Channel:
         """Makes the newest batch the channel's last: no more calls then. Raises ChainError."""
         agreed = self.account.agreement
         self.caller.update(lambda account, payer: (replace(account, stage=Stage.LEFT), payer))
-        if self.client.chain.channels.channel_at(agreed.channel).state is ChannelState.OPEN:
-            self.client.chain.channels.leave(agreed.offer, agreed.deal)
+        chain = self.client.chain.channels
+        if chain.channel_at(agreed.channel).state is ChannelState.OPEN:
+            try:
+                chain.leave(agreed.offer, agreed.deal)
+            except Reverted:
+                if chain.channel_at(agreed.channel).state is ChannelState.OPEN:
+                    raise  # else its operator left or concluded it meanwhile
+
+    def conclude(self, seconds: float = PATIENCE) -> int:
+        """Ends it at once, where its operator agrees: both sign a last voucher, and it is sent to the chain. The wei
+        that the wallet has of it then, with what batches gave back.
+
+        Whoever concludes says that all calls are worth what they cost: no later conviction, and no share that nobody
+        checked, pays anything back. Raises CallRefused where a batch of it is convicted, ChannelError where the
+        operator does not sign, NoResponse; then it is left, and `leave` and `end` end it.
+        """
+        agreed, chain = self.account.agreement, self.client.chain.channels
+        self.look()
+        if any(line.state == _CONVICTED for line in self.ledger.lines(agreed.channel)):
+            raise CallRefused("a batch of the channel is convicted", fix="Leave it, and end it.")
+        if chain.channel_at(agreed.channel).state in (ChannelState.OPEN, ChannelState.LEFT):
+            voucher, payers, signers = self.caller.conclude(seconds)
+            try:
+                chain.conclude(agreed.offer, agreed.deal, voucher, payers, signers)
+            except Reverted:
+                if chain.channel_at(agreed.channel).state is not ChannelState.CONCLUDED:
+                    raise  # else the operator was faster
+        return self._collected()
 
     def end(self) -> int:
         """Gets back what is left of the deposit, once the last batch is committed or has lapsed; the wei that the
@@ -324,7 +355,12 @@ class Channel:
                 ) from None
         elif channel.state is ChannelState.OPEN:
             raise ChannelClosed("the channel is open", fix="Leave it first.")
+        return self._collected()
+
+    def _collected(self) -> int:
+        """Takes what the account has in the market for paid calls into its wallet."""
         self.look()
+        chain = self.client.chain.channels
         balance = chain.balance_of(self.client.address).balance
         if balance:
             chain.withdraw(self.client.address, balance)

@@ -16,10 +16,12 @@ from eigentensor.channel.calls import (
     ChannelStatus,
     Computation,
     DealRequest,
+    PaidCalls,
     Payment,
     Quote,
     Quotes,
     SignedDeal,
+    SignedVoucher,
 )
 from eigentensor.errors import (
     BindingError,
@@ -93,6 +95,18 @@ class Endpoint:
     def status(self, channel: bytes) -> ChannelStatus:
         """Where a channel stands for the operator. Raises NoResponse, TaskError, ChannelError while it knows none."""
         return ChannelStatus.from_json(self._asked("GET", f"/v1/channels/{channel.hex()}"))
+
+    def calls(self, channel: bytes, first: int, signature: bytes) -> PaidCalls:
+        """The channel's calls from an index on, some at a time; `signature` is the payer's, of the `CallsRequest`. They
+        are to be verified. Raises NoResponse, TaskError, ChannelError where they are not kept."""
+        asked = {"first": str(first), "signature": "0x" + signature.hex()}
+        return PaidCalls.from_json(self._asked("GET", f"/v1/channels/{channel.hex()}/calls", params=asked))
+
+    def conclude(self, last: SignedVoucher) -> SignedVoucher:
+        """A channel's last voucher, signed by the operator as well; check it. Raises NoResponse, ChannelError where the
+        operator does not sign it, TaskError."""
+        path = f"/v1/channels/{last.voucher.channel.hex()}/conclusion"
+        return SignedVoucher.from_json(self._asked("POST", path, json=last.to_json()))
 
     def call(
         self, domain: Domain, token: str, computation: Computation, payment: Payment, body: bytes, seconds: float

@@ -4,6 +4,7 @@ the operator that computed it."""
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 from eigentensor import merkle, spending
 from eigentensor.capture.signatures import Captured, Use
 from eigentensor.capture.values import Values, same_bits
+from eigentensor.economics import shares
 from eigentensor.errors import StoreError
 from eigentensor.program import Role
 from eigentensor.task import NONE
@@ -57,6 +59,8 @@ class ChannelCalls:
 
     operators: Operators
     _kept: dict[Captured, _Kept] = field(default_factory=dict)
+    _uploading: threading.Lock = field(default_factory=threading.Lock)
+    _threads: dict[int, ThreadPoolExecutor] = field(default_factory=dict)  # by process: those of another are not here
 
     def call(self, use: Use, report: Report, made: Callable[..., Any]) -> Any:
         """What the function returns; `made` makes its tensors, out of an expression and a `result`.
@@ -76,6 +80,15 @@ class ChannelCalls:
             self._kept[captured] = _Kept(use.states, result.states, result.channel.account.agreement.url)
         return use.returns.filled(program, dict(result.outputs), {}, partial(made, result=result))
 
+    def start(self, use: Use, made: Callable[..., Any]) -> "Future[Any]":
+        """As `call`, of a function that assigns to nothing, in a thread: as many are under way as offers let, and
+        others wait for their turn."""
+        spending.check()
+        with _lock:
+            if (process := os.getpid()) not in self._threads:
+                self._threads[process] = ThreadPoolExecutor(shares.TAIL, "calls")
+        return self._threads[process].submit(spending.carried(self.call), use, transfer.silent, made)
+
     def _kept_of(self, use: Use) -> _Kept | None:
         kept = self._kept.get(use.captured)
         is_same = kept is not None and all(same_bits(use.states[name], value) for name, value in kept.values.items())
@@ -85,14 +98,15 @@ class ChannelCalls:
         captured = use.captured
         if not use.weights:
             return NONE
-        if not captured.root or use.weights is not captured.weights:
-            root = merkle.role_root(captured.graph.program, Role.WEIGHT, use.weights)
-            with suppress(StoreError):  # the gateway is away: the operator may have them
-                self._upload(use, report)
-            if use.weights is not captured.weights:
-                return root
-            captured.root = root
-        return captured.root
+        with self._uploading:
+            if not captured.root or use.weights is not captured.weights:
+                root = merkle.role_root(captured.graph.program, Role.WEIGHT, use.weights)
+                with suppress(StoreError):  # the gateway is away: the operator may have them
+                    self._upload(use, report)
+                if use.weights is not captured.weights:
+                    return root
+                captured.root = root
+            return captured.root
 
     def _upload(self, use: Use, report: Report) -> None:
         gateway = self.operators.client.gateway

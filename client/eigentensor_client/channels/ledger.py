@@ -312,13 +312,24 @@ class Ledger:
                 *(channel.hex(), first),
             )
 
-    def executed_again(self, channel: bytes, index: int) -> None:
-        """Writes that a chosen call was executed again."""
-        with self._usable():
-            self.database.rows(
-                "UPDATE calls SET chosen = 0, body = x'' WHERE channel = ? AND place = ? AND dropped = 0",
-                *(channel.hex(), index),
-            )
+    def adopt(self, channel: bytes, calls: Sequence[Call]) -> None:
+        """Writes calls that another process made with the same key, in the place of those under way from the first of
+        them on, of which the operator took none."""
+        with self._usable(), self.database.together():
+            self.drop(channel, calls[0].index)
+            for call in calls:
+                assert call.response is not None
+                self.sign(channel, call)
+                self.receive(channel, call, call.response)
+
+    def executed_again(self, channel: bytes, *indices: int) -> None:
+        """Writes that chosen calls were executed again."""
+        with self._usable(), self.database.together():
+            for index in indices:
+                self.database.rows(
+                    "UPDATE calls SET chosen = 0, body = x'' WHERE channel = ? AND place = ? AND dropped = 0",
+                    *(channel.hex(), index),
+                )
 
     def under_way(self, channel: bytes) -> list[Call]:
         """Calls that wait for their response, in order."""

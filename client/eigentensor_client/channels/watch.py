@@ -67,6 +67,8 @@ class Watch:
             account, deposit=channel.deposit, paid=channel.paid, begun=max(account.begun, pool.next), stage=stage
         )  # fmt: skip
         self._ledger.update(account)
+        if channel.state is ChannelState.CONCLUDED:  # all its calls are paid for good: no batch owes them any more
+            return account, []
         seen, is_over = list[Seen](), True
         for number in range(account.first, pool.begun + 1):
             done, more = _Batch(self._chain, self._ledger, account, number).look(self._repeat)
@@ -98,7 +100,7 @@ class _Batch:
             return False, self._seen
         if not self._batch.committed_at:
             if state is BatchState.CONVICTED:
-                return self._fetch_prize(self._events()), self._seen
+                return self._fetch_prize(), self._seen
             return state.is_terminal, self._seen
         happened = self._events()
         committed = self._committed(happened)
@@ -207,6 +209,7 @@ class _Batch:
         """Calls that were chosen when they were made. One that is wrong keeps its inputs: a game is about it."""
         line, is_open = committed.line, self._batch.state is BatchState.COMMITTED
         challenged = {e.order.nonce for e in happened if isinstance(e, events.Challenged) and self._is_own(e)}
+        done: list[int] = []
         for call in self._ledger.chosen(self._channel, line.first, line.first + line.count):
             order = call.order_in(self._deal, self._channel)
             if order.nonce in challenged:
@@ -219,7 +222,9 @@ class _Batch:
             if result is False and is_open:
                 self._challenge(call, order, committed)
             else:
-                self._ledger.executed_again(self._channel, call.index)
+                done.append(call.index)
+        if done:
+            self._ledger.executed_again(self._channel, *done)
 
     def _challenge(self, call: Call, order: Order, committed: Committed) -> None:
         line, p = committed.line, self._chain.deployment.parameters
@@ -273,14 +278,14 @@ class _Batch:
             if not refunded and self._chain.channels.payback_at(self._id).left:
                 self._refund(committed.proof)
             self._ledger.commit(self._account, replace(committed, state=state.name.lower(), refunded=True))
-        return self._fetch_prize(happened) if state is BatchState.CONVICTED else True
+        return self._fetch_prize() if state is BatchState.CONVICTED else True
 
     def _refund(self, proof: LineProof) -> None:
         with suppress(Reverted):  # somebody else was faster
             self._chain.channels.refund(self._offer, self._number, [proof])
             self._say("what the line gets back was fetched")
 
-    def _fetch_prize(self, happened: Sequence[Event]) -> bool:
+    def _fetch_prize(self) -> bool:
         """Slashes for whoever convicted by this client's evidence, and has it paid. Whether nothing is due any more."""
         judgment = self._chain.channels.judgment_at(self._id)
         if judgment.winner.lower() != self._deal.client.lower():
@@ -290,7 +295,7 @@ class _Batch:
                 self._chain.channels.slash(self._offer, self._number)
                 self._say("the operator's stake was slashed")
                 return False
-            for event in (e for e in happened if isinstance(e, events.Slashed)):
+            for event in (e for e in self._events() if isinstance(e, events.Slashed)):  # slashed since the look began
                 if self._chain.stake.note_of(event.slash_id).amount:
                     if self._block < self._chain.stake.payable_from(event.slash_id):
                         return False

@@ -54,6 +54,8 @@ class Devnet(TypedDict):
     """Its operators."""
     liars: list[Address]
     """Those of them that lie about what they compute."""
+    calls: str | None
+    """Where the first of them takes paid calls; null: none does."""
     logs: str
     """The folder with what its processes write."""
     deployment: Deployment

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +27,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+_AGREED = 15.0  # seconds in which an operator signs a last voucher
 
 Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="A channel's name, or the beginning of it.")]
 
@@ -119,12 +121,21 @@ def leave(name: Name, network: options.NetworkName = None, json: options.Json = 
 
 @app.command()
 def close(
-    name: Name, timeout: options.Timeout = None, network: options.NetworkName = None, json: options.Json = False
+    name: Name,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its last batch: what a conviction gives back stays yours.")
+    ] = False,
+    timeout: options.Timeout = None,
+    network: options.NetworkName = None,
+    json: options.Json = False,
 ) -> None:
-    """Leave a channel, wait until its last batch is over, and get back what is left of the deposit."""
+    """End a channel, and get back what is left of the deposit: at once, if its operator signs a last voucher, else when
+    its last batch is committed or has lapsed."""
     from eigentensor.errors import NotYet
 
     with within(timeout) as clock, _taken(network, name, json=json) as (screen, client, channel):
+        if not wait and _concluded(screen, client, channel):
+            return
         channel.leave()
         with screen.work() as bar, screen.goes_on(f"`eigentensor channel close {name}` goes on with it"):
             while True:
@@ -141,6 +152,21 @@ def close(
         _shown(screen, client, channel.ledger, channel.account)
 
 
+def _concluded(screen: Screen, client: "Client", channel: "Channel") -> bool:
+    """Whether the operator signed a last voucher, and the channel is over."""
+    from eigentensor.errors import ChannelError, TaskError
+
+    try:
+        with screen.work() as bar:
+            bar("the operator is asked for its signature of a last voucher")
+            channel.conclude(_AGREED)
+    except (ChannelError, TaskError) as error:
+        screen.say(f"the operator concludes nothing, its last batch is waited for: {error.what}")
+        return False
+    _shown(screen, client, channel.ledger, channel.account)
+    return True
+
+
 @app.command()
 def watch(
     every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks.")] = 10.0,
@@ -154,8 +180,10 @@ def watch(
     from eigentensor_client.channels.repeating import Repeater
     from eigentensor_client.channels.watch import Watch
 
-    with _ledger(network, json=json) as (screen, client, ledger):
-        repeater = Repeater(client.chain, client.gateway, ledger)
+    with (
+        _ledger(network, json=json) as (screen, client, ledger),
+        closing(Repeater(client.chain, client.gateway, ledger)) as repeater,
+    ):
         watching, domain = Watch(client.chain, ledger, repeater), client.network.deployment.channels_domain
         while True:
             for account in ledger.accounts(domain):

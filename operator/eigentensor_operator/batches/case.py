@@ -12,10 +12,11 @@ from eigentensor_operator.policy import Reason
 
 
 class Step(StrEnum):
-    """What the machine can ask for: of a pool OFFER, BEGIN and their DEPOSIT, of a batch the rest."""
+    """What the machine can ask for: of a pool OFFER, CONCLUDE, BEGIN and their DEPOSIT, of a batch the rest."""
 
     OFFER = "offer"  # put an own pool on chain
     DEPOSIT = "deposit"  # pay in what the next message holds
+    CONCLUDE = "conclude"  # send the last vouchers that clients were to send
     BEGIN = "begin"  # begin the next batch of a pool
     COMMIT = "commit"
     SEED = "seed"  # record the seed block's randomness, unless somebody did
@@ -57,7 +58,7 @@ SENT = frozenset(Step) - _UNSENT
 #: Missing one of these in time costs stake, a bond or what clients paid: they are tried again in every block.
 URGENT = frozenset({
     Step.COMMIT, Step.SEED, Step.JUSTIFY, Step.SHOW, Step.ANSWER, Step.REVEAL, Step.DEMAND, Step.CHALLENGE,
-    Step.OUTSIDE, Step.PLAY, Step.BEGIN,
+    Step.OUTSIDE, Step.PLAY, Step.BEGIN, Step.CONCLUDE,
 })  # fmt: skip
 
 

@@ -24,12 +24,14 @@ class Do(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Serving:
     """An own pool that calls are served by: its offer, what it executed that no batch has, whether anybody wants it,
-    and whether a channel of it goes on only after a commit."""
+    and whether a channel of it goes on only after a commit. `concluding`: since which block a channel of it is
+    concluded that is not so on chain; None: there is none."""
 
     offer: Offer
     load: Load = field(default_factory=Load)
     is_wanted: bool = False
     is_short: bool = False
+    concluding: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

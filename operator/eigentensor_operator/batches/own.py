@@ -26,6 +26,8 @@ _SLOW = 4  # times the patience after which clients' refunds are sent, that anyb
 def next_of_pool(batches: Batches, pool: bytes, serving: Serving) -> tuple[Step, int] | Reason | None:
     """What to do about an own pool, with the wei of a deposit; or why its next batch is not begun."""
     life, offer = batches.pools.pools.get(pool), serving.offer
+    if _is_to_conclude(batches, pool, serving):
+        return Step.CONCLUDE, 0
     if batches.is_resting or batches.at is None:
         return None
     standing = batches.at.standing
@@ -41,6 +43,16 @@ def next_of_pool(batches: Batches, pool: bytes, serving: Serving) -> tuple[Step,
         return no
     missing = batches.collateral(offer) - batches.free
     return (Step.DEPOSIT, missing) if missing > 0 else (Step.BEGIN, 0)
+
+
+def _is_to_conclude(batches: Batches, pool: bytes, serving: Serving) -> bool:
+    """Whether last vouchers are to be sent that their clients did not send: after a while, or before a commit, which
+    would leave out calls that receipts promise."""
+    if serving.concluding is None:
+        return False
+    waiting = batches.pools.uncommitted(pool, batches.head + 1)
+    is_due = any(_is_due(batches, life, serving) for life in waiting[:1])
+    return is_due or batches.head >= serving.concluding + _SLOW * batches.policy.patience
 
 
 def _wants(batches: Batches, pool: bytes, serving: Serving) -> bool:
@@ -132,7 +144,12 @@ def _commit(batches: Batches, case: Case, life: BatchLife) -> Step | None:
     if case.drained:
         return Step.COMMIT
     serving = batches.serving(pool)
-    if serving is None or not serving.load.leaves or not _is_due(batches, life, serving):
+    if (
+        serving is None
+        or serving.concluding is not None
+        or not serving.load.leaves
+        or not _is_due(batches, life, serving)
+    ):
         return None
     is_last_call = batches.head + 1 >= life.commit_by - batches.policy.reserve
     is_followed = batches.pools.pools[pool].begun > life.number

@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 
 from eigentensor.chain import Chain, Head
+from eigentensor.channel import Offer
 from eigentensor.channel.events import BatchEvent, ChannelEvent, PoolEvent
 from eigentensor.channel.pools import Pools
 from eigentensor.channel.state import BatchState
@@ -112,11 +113,11 @@ class Running:
     def _serving(self) -> dict[bytes, Serving]:
         if self._calls is None:
             return {}
-        calls = self._calls
-        return {
-            name: Serving(offer, calls.load(name), calls.is_wanted(name), calls.is_short(name))
-            for name, offer in calls.pools().items()
-        }
+        return {name: self._serving_of(self._calls, name, offer) for name, offer in self._calls.pools().items()}
+
+    def _serving_of(self, calls: Calls, pool: bytes, offer: Offer) -> Serving:
+        since = min((one.since for one in calls.concluding(pool).values()), default=None)
+        return Serving(offer, calls.load(pool), calls.is_wanted(pool), calls.is_short(pool), since)
 
     def claims(self) -> Claims:
         """What begins on their way will lock of the stake."""

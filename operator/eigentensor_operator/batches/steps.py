@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from eigentensor import merkle
 from eigentensor.chain import Chain, Mined, Opening
-from eigentensor.channel import CallPlace, Sheet, open_outside, share_root
+from eigentensor.channel import CallPlace, Offer, Sheet, open_outside, share_root
 from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
@@ -100,6 +100,8 @@ class Steps:
                     mined = self._chain.channels.offer(offer)
                 case Step.DEPOSIT:
                     mined = self._deposit(number, f"begin {pool.hex()} {begun + 1}")
+                case Step.CONCLUDE:
+                    return Done(pool, step, self._conclude(offer, pool) or batches.head + 1)
                 case _:
                     mined = self._chain.channels.begin(offer, once=f"begin {pool.hex()} {begun + 1}")
             return Done(pool, step, mined.block)
@@ -132,6 +134,15 @@ class Steps:
     def _deposit(self, amount: int, what: str) -> Mined:
         """Out of the signer's own tokens, once for each need."""
         return self._chain.channels.deposit(self._operator, amount, once=f"deposit {amount} for {what}")
+
+    def _conclude(self, offer: Offer, pool: bytes) -> int:
+        """The block of the newest transaction; 0 where clients were faster."""
+        calls, block = self._served(), 0
+        for channel, last in calls.concluding(pool).items():
+            with suppress(Reverted):
+                arguments = (calls.deal_of(channel), last.voucher, last.payers, last.signers)
+                block = max(block, self._chain.channels.conclude(offer, *arguments).block)
+        return block
 
     # ---- Own batches ----
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from eigentensor import merkle
-from eigentensor.channel import Deal, Offer, Voucher, nonce_of, order_hashes
+from eigentensor.channel import ChannelState, Deal, Offer, Voucher, nonce_of, order_hashes
 from eigentensor.channel.calls import CallResponse, ChannelStatus, Computation, Payment
 from eigentensor.channel.payee import Payee
 from eigentensor.channel.pools import ChannelLife
@@ -16,7 +16,7 @@ from eigentensor.program import Program
 from eigentensor.reexecution.inputs import Tensors
 from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.task.order import Domain
-from eigentensor_operator.calls.interface import FULL, Load
+from eigentensor_operator.calls.interface import FULL, Conclusion, Load
 from eigentensor_operator.calls.ledger import Executed, Ledger
 
 _PACKED = 16  # computations of a channel whose orders are packed once
@@ -80,6 +80,8 @@ class ServedChannel:
         self.base = (0, 0)  #: calls and wei that stand in batches, or in sheets of batches that may still be committed
         self.tickets: dict[int, Ticket] = {}  #: by index: taken, and not on disk yet
         self.generation = 0  #: a call that was refused refused those behind it
+        self.conclusion: Conclusion | None = None  #: both sides signed a last voucher: no batch has what it pays for
+        self.is_over = False  #: on chain: it was concluded, or has ended
         self.share = Load()  #: its part in what its pool holds, calls under way included
         self._hashes: OrderedDict[tuple[bytes, bytes, int], Callable[[int, bytes, bytes, bytes], bytes]] = OrderedDict()
 
@@ -107,6 +109,7 @@ class ServedChannel:
     def follow(self, life: ChannelLife) -> None:
         """What the chain shows of it now."""
         self.payee = replace(self.payee, deposit=life.deposit, paid=life.paid, first=life.count)
+        self.is_over = life.state in (ChannelState.CONCLUDED, ChannelState.ENDED)
 
     def task_of(self, computation: Computation, payment: Payment) -> bytes:
         """The hash of a call's order."""
@@ -122,9 +125,9 @@ class ServedChannel:
         return hashed(nonce, payment.inputs, computation.states, variables)
 
     def load(self, voucher: Voucher | None) -> Load:
-        """What its calls up to a voucher are, beyond those in batches."""
+        """What its calls up to a voucher are, beyond those in batches; nothing, where no batch takes them any more."""
         count, amount = self.base
-        if voucher is None or voucher.count <= count:
+        if voucher is None or voucher.count <= count or self.is_over or self.conclusion is not None:
             return Load()
         return Load(voucher.count - count, voucher.amount - amount, 1, voucher.count - voucher.acked)
 

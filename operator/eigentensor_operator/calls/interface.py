@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import add, sub
 from typing import Protocol
 
-from eigentensor.channel import CallReceipt, Offer, Sheet
+from eigentensor.channel import CallReceipt, Deal, Offer, Sheet, Voucher
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.task import Event, Order
 
@@ -58,6 +58,17 @@ class DrawnShare:
     calls: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """That a channel is concluded: its last voucher, the signatures of both sides, and the block in which the operator
+    gave its own."""
+
+    voucher: Voucher
+    payers: bytes
+    signers: bytes
+    since: int
+
+
 class Draws(Protocol):
     """What those that serve calls ask of those that follow the chain. Safe for several threads."""
 
@@ -71,6 +82,13 @@ class Calls(Protocol):
 
     def pools(self) -> Mapping[bytes, Offer]:
         """The offers that calls are served by, which are to be on chain, by the names of their pools."""
+
+    def concluding(self, pool: bytes) -> Mapping[bytes, Conclusion]:
+        """The channels of a pool that are concluded, and not yet on chain: before the next commit they have to be,
+        since no batch has their calls any more."""
+
+    def deal_of(self, channel: bytes) -> Deal:
+        """The terms of a channel. Raises ChannelClosed."""
 
     def is_wanted(self, pool: bytes) -> bool:
         """Whether anybody wants calls: a deal that may still be opened was signed, or a channel is open."""
@@ -96,7 +114,7 @@ class Calls(Protocol):
 
         The first time it drains: no receipt names this batch any more, calls under way end, and then every channel
         whose calls stand in no sheet gives one. Calls are refused until a later batch is begun. Blocks for as long as a
-        call may take.
+        call may take. Raises ServiceBusy while a channel of the pool is being concluded.
         """
 
     def calls_of(self, pool: bytes, number: int) -> Sequence[Call]:

@@ -15,11 +15,12 @@ from urllib.parse import parse_qsl, urlencode
 
 from eigentensor import merkle
 from eigentensor.channel import CallReceipt, Deal, Offer, Sheet, Voucher, events
-from eigentensor.channel.calls import Computation, Payment
+from eigentensor.channel.calls import CallResponse, Computation, PaidCall, Payment
 from eigentensor.errors import BlobNotFound, ConfigError
 from eigentensor.store.database import Database
 from eigentensor.task import Event, Place
 from eigentensor.task.order import NONE, Domain
+from eigentensor_operator.calls.interface import Conclusion
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS owner (
@@ -46,6 +47,9 @@ CREATE INDEX IF NOT EXISTS calls_by_task ON calls (task);
 CREATE TABLE IF NOT EXISTS leaves (
     channel BLOB, at INTEGER, leaf BLOB NOT NULL, PRIMARY KEY (channel, at)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS conclusions (
+    channel BLOB PRIMARY KEY, voucher TEXT NOT NULL, payers BLOB NOT NULL, signers BLOB NOT NULL, since INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS blobs (root BLOB PRIMARY KEY, data BLOB NOT NULL);
 """
 _CALL = f"INSERT INTO calls VALUES ({', '.join('?' * 15)})"
@@ -68,6 +72,11 @@ class Executed:
         """Its leaf in its channel's tree."""
         receipt = self.receipt
         return merkle.call_hash(receipt.channel, receipt.index, receipt.order, merkle.result_of(receipt.outputs_root))
+
+    def shown(self) -> PaidCall:
+        """As its payer is shown it."""
+        response = CallResponse(self.receipt, self.signature, self.new_states)
+        return PaidCall(urlencode(self.computation.query()), self.payment, response)
 
 
 class Ledger:
@@ -168,6 +177,19 @@ class Ledger:
         for pool, number, channel, first, sheet in self._database.rows(_SHEETS):
             drained[pool, number].append((channel, first, Sheet.from_json(json.loads(sheet))))
         return drained
+
+    # ---- Conclusions ----
+
+    def keep_conclusion(self, conclusion: Conclusion) -> None:
+        """Keeps that both sides signed a channel's last voucher, before the operator's signature is sent."""
+        voucher, signatures = conclusion.voucher, (conclusion.payers, conclusion.signers)
+        values = (voucher.channel, _text(voucher), *signatures, conclusion.since)
+        self._database.rows("INSERT OR IGNORE INTO conclusions VALUES (?, ?, ?, ?, ?)", *values)
+
+    def conclusions(self) -> dict[bytes, Conclusion]:
+        """What was concluded, by channel."""
+        rows = self._database.rows("SELECT channel, voucher, payers, signers, since FROM conclusions")
+        return {row[0]: Conclusion(Voucher.from_json(json.loads(row[1])), row[2], row[3], row[4]) for row in rows}
 
     # ---- Calls ----
 
@@ -276,5 +298,5 @@ def _programs(text: str) -> dict[bytes, int]:
     return {bytes.fromhex(program): repeat for program, repeat in json.loads(text).items()}
 
 
-def _text(value: Offer | Deal | Sheet) -> str:
+def _text(value: Offer | Deal | Sheet | Voucher) -> str:
     return json.dumps(value.to_json())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -19,8 +19,8 @@ from starlette.types import Scope
 
 from eigentensor import merkle
 from eigentensor.channel import LineProof, open_line, recover, x402
-from eigentensor.channel.calls import Computation, DealRequest, Quotes
-from eigentensor.channel.shown import ShareRequest, ShownCall, ShownShare
+from eigentensor.channel.calls import Computation, DealRequest, PaidCalls, Quotes, SignedVoucher
+from eigentensor.channel.shown import CallsRequest, ShareRequest, ShownCall, ShownShare
 from eigentensor.errors import BlobNotFound, CallConflict, CallRefused, ChannelClosed, EigenTensorError, TaskNotFound
 from eigentensor.store import LocalStore
 from eigentensor.task.order import Domain
@@ -85,6 +85,28 @@ def calls_app(service: CallService, where: Where, draws: Draws) -> FastAPI:
         except ChannelClosed as error:
             raise TaskNotFound(error.what, fix=error.fix) from None
 
+    @app.get("/v1/channels/{channel}/calls")
+    def calls(
+        channel: str, first: Annotated[int, Query(ge=0, lt=1 << 63)], signature: Annotated[str, Query()]
+    ) -> Response:
+        """Calls of a channel, to its payer."""
+        name = _hash(channel)
+        payer = service.served(name).deal.payer
+        if recover(CallsRequest(name, first).hash(where.domain), _bytes(signature)) != payer:
+            raise CallRefused("the request for the calls is not signed", fix=f"Sign it with the key of {payer}.")
+        return JSONResponse(PaidCalls(name, service.calls_from(name, first)).to_json())
+
+    @app.post("/v1/channels/{channel}/conclusion")
+    async def conclusion(channel: str, request: Request) -> Response:
+        """The last voucher of a channel, signed by both sides then."""
+        try:
+            last = SignedVoucher.from_json(await _object(request))
+            arguments = (_hash(channel), last.voucher, last.signature)
+            signature = await run_in_threadpool(service.conclude, *arguments)
+        except EigenTensorError as error:
+            return _refusal(error)
+        return JSONResponse(SignedVoucher(last.voucher, signature).to_json())
+
     @app.get("/v1/batches/{batch}/shares/{share}")
     def share(batch: str, share: int, signature: Annotated[str, Query()]) -> Response:
         """A share, to those that may check it."""
@@ -131,7 +153,7 @@ def _calls(service: CallService, where: Where) -> Callable[[Request], Any]:
         inputs = await _inputs(service, served, computation, await request.body())
         header = request.headers.get(x402.SIGNATURE)
         if header is None:
-            return _unpaid(service.served(channel), where, request, price, inputs)
+            return _unpaid(service.served(channel), where, request, computation, price, inputs)
         payment = x402.read_signature(header)
         await _turn(service.served(channel), payment.voucher.count)
         caller = request.client.host if request.client else ""
@@ -161,9 +183,11 @@ async def _turn(known: ServedChannel, count: int) -> None:
         await asyncio.sleep(_LOOK)
 
 
-def _unpaid(known: ServedChannel, where: Where, request: Request, price: int, inputs: Inputs) -> Response:
+def _unpaid(
+    known: ServedChannel, where: Where, request: Request, computation: Computation, price: int, inputs: Inputs
+) -> Response:
     """What a call would be accepted for."""
-    extra = known.status().to_json() | {"inputs": "0x" + inputs.root.hex()}
+    extra = known.status().to_json() | {"query": urlencode(computation.query()), "inputs": "0x" + inputs.root.hex()}
     accepted = x402.requirements(where.domain, where.token, price, where.seconds, extra)
     detail = f"the call costs {price} wei"
     required = x402.required(str(request.url), accepted, detail)
@@ -211,7 +235,7 @@ async def _object(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise CallRefused("the body is no JSON object", fix="Send pool, client, payer, most and value_at_risk.")
+        raise CallRefused("the body is no JSON object", fix="Send what the page of the operator names.")
     return values
 
 

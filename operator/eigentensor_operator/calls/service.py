@@ -21,6 +21,7 @@ from eigentensor.channel import (
     Line,
     Offer,
     Sheet,
+    Voucher,
     channel_of,
     events,
     hash_of,
@@ -31,6 +32,7 @@ from eigentensor.channel.calls import (
     ChannelStatus,
     Computation,
     DealRequest,
+    PaidCall,
     Payment,
     ProgramQuote,
     Quote,
@@ -57,11 +59,13 @@ from eigentensor.task import Event
 from eigentensor.task.order import NONE, Domain, Order
 from eigentensor_operator.calls.channels import Answer, ServedChannel, ServedProgram, Ticket
 from eigentensor_operator.calls.inputs import Inputs, read_inputs, read_states
-from eigentensor_operator.calls.interface import COMMIT_GAS, Call, Load
+from eigentensor_operator.calls.interface import COMMIT_GAS, Call, Conclusion, Load
 from eigentensor_operator.calls.lane import Done, Lane
 from eigentensor_operator.calls.ledger import Executed, Ledger
 from eigentensor_operator.calls.standing import KEPT, Sheets, Standing
 
+#: Calls that a payer is shown at once.
+PAGE = 256
 #: Deals that nobody has opened yet, of which the newest are kept.
 DEALS = 10_000
 
@@ -107,6 +111,7 @@ class CallService:
         self._waiting: Counter[str] = Counter()
         self._loads: dict[bytes, Load] = {}
         self._channels: dict[bytes, ServedChannel] = {}
+        self._conclusions = ledger.conclusions()
         self._follow(self._standing.chain.of_channel)
         self._lane = Lane(self)
 
@@ -186,6 +191,16 @@ class CallService:
         with self._lock:
             return self.served(channel).status()
 
+    def calls_from(self, channel: bytes, first: int) -> tuple[PaidCall, ...]:
+        """Calls of a channel from an index on, as far as they are kept, at most PAGE. Raises ChannelClosed; CallRefused
+        where the first one is not kept any more."""
+        with self._lock:
+            count = self.served(channel).status().count
+        calls = self._ledger.calls(channel, first, PAGE)
+        if first < count and (not calls or calls[0].receipt.index != first):
+            raise CallRefused(f"call {first} is not kept any more", fix="Open another channel.")
+        return tuple(call.shown() for call in calls)
+
     def channel_life(self, channel: bytes) -> ChannelLife:
         """What the chain shows of a channel. Raises ChannelClosed."""
         with self._lock:
@@ -223,6 +238,8 @@ class CallService:
         with self._lock:
             self._check_serving()
             served, price = self.quoted(channel, computation)
+            if channel in self._conclusions:
+                raise ChannelClosed("the channel is concluded")
             if inputs.root != payment.inputs:
                 raise CallRefused(
                     "the inputs do not have the root in the payment", fix="Sign the root of what is sent."
@@ -281,6 +298,45 @@ class CallService:
     def _check_waiting(self, caller: str) -> None:
         if self._waiting[caller] >= self.rules.each or self._waiting.total() >= self.rules.waiting:
             raise ChannelBusy("too many calls wait", fix="Try again as soon as Retry-After says.")
+
+    # ---- Conclusions ----
+
+    def conclude(self, channel: bytes, voucher: Voucher, payers: bytes) -> bytes:
+        """The signature of a channel's last voucher, which the payer signed: no call and no batch comes after it.
+        Whoever asks again has the same.
+
+        Raises ChannelClosed for a channel that is over, ChannelBusy while calls are under way, ServiceBusy while they
+        are being committed, CallRefused for another voucher than the last one, CallConflict after another one.
+        """
+        with self._lock:
+            known, before = self.served(channel), self._conclusions.get(channel)
+            if before is not None and (before.voucher, before.payers) == (voucher, payers):
+                return before.signers
+            if before is not None:
+                raise CallConflict("the channel is concluded by another voucher", fix="Send that one to the chain.")
+            if known.is_over or not self._standing.head:
+                raise ChannelClosed("the channel is over on chain, or the chain is being read")
+            if known.tickets:
+                raise ChannelBusy("calls are under way", fix="Wait for them.")
+            if self._standing.is_committing(known.pool):
+                raise ServiceBusy("its calls are being committed", fix="Try again in some blocks.")
+            known.payee.check_last(voucher, payers)
+            signers = self._key.sign(hash_of(self.domain, voucher))
+            conclusion = Conclusion(voucher, payers, signers, self._standing.head)
+            self._ledger.keep_conclusion(conclusion)
+            self._conclusions[channel] = known.conclusion = conclusion
+            self._weigh(known)
+        return signers
+
+    def concluding(self, pool: bytes) -> Mapping[bytes, Conclusion]:
+        """See `Calls`."""
+        with self._lock:
+            waiting = ((name, self._channels.get(name), one) for name, one in self._conclusions.items())
+            return {name: one for name, known, one in waiting if known and known.pool == pool and not known.is_over}
+
+    def deal_of(self, channel: bytes) -> Deal:
+        """See `Calls`."""
+        return self.served(channel).deal
 
     # ---- The lane's work ----
 
@@ -427,7 +483,9 @@ class CallService:
                     del self._deals[channel]
             over = self._standing.forgettable()
             for pool, life in over:
-                self._ledger.forget(pool, life.number, [(line.channel, line.first + line.count) for line in life.lines])
+                concluded = [(c, k.payee.count) for c, k in self._channels.items() if k.pool == pool and k.conclusion]
+                lines = [(line.channel, line.first + line.count) for line in life.lines]
+                self._ledger.forget(pool, life.number, lines + concluded)
             self._standing.forget(over)
             if over:
                 for names in self._shelf:
@@ -454,6 +512,7 @@ class CallService:
                 known = self._channels[channel] = ServedChannel.restored(
                     self.domain, self._offers[pool], pool, channel, life, self._ledger
                 )
+            known.conclusion = self._conclusions.get(channel)
             known.follow(life)
             known.base = self._standing.base(pool, channel)
             self._weigh(known)
@@ -475,6 +534,8 @@ class CallService:
     def sheets(self, pool: bytes, number: int) -> tuple[Sheet, ...]:
         """See `Calls`."""
         with self._lock:
+            if self.concluding(pool) and (pool, number) not in self._standing.drained:
+                raise ServiceBusy("a channel is being concluded", fix="Send its last voucher to the chain before.")
             self._standing.draining.add((pool, number))
         self._lane.after(lambda: self._drain(pool, number)).result()
         with self._lock:
@@ -487,7 +548,8 @@ class CallService:
                 return
             sheets: Sheets = []
             for channel, known in self._channels.items():
-                may_stand = known.pool == pool and self._standing.may_stand(pool, channel, number)
+                is_served = known.pool == pool and known.conclusion is None
+                may_stand = is_served and self._standing.may_stand(pool, channel, number)
                 if may_stand and known.payee.count > known.base[0] and (sheet := known.payee.sheet()) is not None:
                     sheets.append((channel, known.base[0], sheet))
             self._ledger.keep_sheets(pool, number, sheets)

@@ -78,6 +78,13 @@ class Standing:
             raise ServiceBusy("the batch at hand is being committed", fix="Try again in some blocks.")
         return newest.number
 
+    def is_committing(self, pool: bytes) -> bool:
+        """Whether a batch of a pool is drained, or about to be, and may still be committed."""
+        numbers = [number for of, number in self.draining if of == pool]
+        lives = [self.batch(pool, number) for number in numbers]
+        begun = [life for life in lives if life is not None and life.state is BatchState.BEGUN]
+        return any(self.head <= life.commit_by for life in begun)
+
     def may_stand(self, pool: bytes, channel: bytes, number: int) -> bool:
         """Whether a channel may have a line in a batch."""
         life = self.channel(pool, channel)

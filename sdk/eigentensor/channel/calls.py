@@ -169,6 +169,16 @@ class SignedDeal(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class SignedVoucher(Struct):
+    """A voucher, and the signature of one of its sides: of a last one, by which both conclude the channel."""
+
+    voucher: Voucher
+    """What is owed in all."""
+    signature: Data
+    """The payer's, or the offer's signer's, of the voucher."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelStatus(Object, schema="eigentensor.channel-status/1"):
     """`eigentensor.channel-status/1`: where a channel stands at its operator."""
 
@@ -187,6 +197,33 @@ class ChannelStatus(Object, schema="eigentensor.channel-status/1"):
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Reads its members. Raises TaskError for anything else."""
         return _read(cls, values, "the status of the channel")
+
+
+@dataclass(frozen=True, slots=True)
+class PaidCall(Object):
+    """A call that was executed, as both sides wrote it down."""
+
+    query: str
+    """The computation, as the URL of the call had it."""
+    payment: Payment
+    """What paid for it."""
+    response: CallResponse
+    """What the operator answered beside the outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaidCalls(Object, schema="eigentensor.paid-calls/1"):
+    """`eigentensor.paid-calls/1`: calls of a channel, shown to whoever has its payer's key."""
+
+    channel: Hash
+    """The hash of the deal."""
+    calls: tuple[PaidCall, ...]
+    """One after the other, from the index on that was asked for; none: there are no more."""
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Reads its members. Raises TaskError for anything else."""
+        return _read(cls, values, "the list of calls")
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,30 @@ class Payee:
             frontier.append(call_hash(self.channel, receipt.index, receipt.order, result_of(receipt.outputs_root)))
         return frontier, self.receipts[new:]
 
+    # ---- The end ----
+
+    def check_last(self, voucher: Voucher, signature: bytes) -> None:
+        """Raises ChannelBusy while calls wait; CallRefused unless a voucher is for what was executed, acknowledges all
+        of it, can be paid, and is signed by the payer: it may be the last one."""
+        if self.pending:
+            raise ChannelBusy(f"{len(self.pending)} calls are under way")
+        if voucher.channel != self.channel or (voucher.count, voucher.acked) != (self.count, self.count):
+            raise CallRefused(
+                f"the last voucher is for {voucher.count} calls and acknowledges {voucher.acked}, of {self.count}",
+                fix="Sign one for all calls that were executed.",
+            )
+        if not self.amount <= voucher.amount <= self.paid + self.deposit:
+            raise CallRefused(
+                f"the last voucher is of {voucher.amount} wei, {self.amount} are owed",
+                fix=f"Sign one of {self.amount}.",
+            )
+        if self._at(voucher.acked)[0].root() != voucher.root:
+            raise CallRefused(
+                "the last voucher's root is not the one of all calls", fix="Compare the receipts with it."
+            )
+        if not is_signed_by(self.deal.payer, hash_of(self.domain, voucher), signature):
+            raise CallRefused("the payer did not sign the voucher", fix=f"Sign it with the key of {self.deal.payer}.")
+
     # ---- Batches ----
 
     def sheet(self) -> Sheet | None:

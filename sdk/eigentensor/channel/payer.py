@@ -112,6 +112,10 @@ class Payer:
             # A batch that is over owes nothing: its receipts convict nobody.
             raise WrongReceipt("number", f"batch {receipt.number} owes it, {self.number} is begun")
 
+    def last(self) -> Voucher:
+        """The voucher by which the channel may be concluded: for all calls, of which none may be under way."""
+        return Voucher(self.channel, self.count, self.amount, self.count, self.frontier.root())
+
     def refused(self) -> Self:
         """Without the calls under way, of which the operator took none."""
         return replace(self, sent=())

@@ -1,4 +1,5 @@
-"""What the operator of a batch shows to those that are drawn to check a share of it, over HTTP.
+"""What an operator shows over HTTP to those that sign for it: shares of its batches to whoever is drawn to check them,
+a channel's calls to its payer.
 
 `GET /v1/batches/{batch}/shares/{share}?signature=…` is answered with a `ShownShare`, where the signature is a
 candidate's, or its signer's, of the `ShareRequest`. Inputs, states and weights come by `GET /v1/blobs/{root}`. Outputs
@@ -30,6 +31,21 @@ class ShareRequest(Struct):
 
     def hash(self, domain: Domain) -> bytes:
         """What the candidate signs."""
+        return domain.hash_of(typed.struct_hash(self))
+
+
+@dataclass(frozen=True, slots=True)
+class CallsRequest(Struct):
+    """That a payer wants to see the calls of its channel from an index on: `GET /v1/channels/{channel}/calls?first=…
+    &signature=…` is answered with `PaidCalls`."""
+
+    channel: Annotated[Hash, "bytes32"]
+    """The channel."""
+    first: Annotated[Count, "uint256"]
+    """The index of the first call."""
+
+    def hash(self, domain: Domain) -> bytes:
+        """What the payer signs."""
         return domain.hash_of(typed.struct_hash(self))
 
 

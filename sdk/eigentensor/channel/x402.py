@@ -27,7 +27,7 @@ def network_of(domain: Domain) -> str:
 
 def requirements(domain: Domain, token: str, price: int, seconds: int, extra: Mapping[str, Any]) -> dict[str, Any]:
     """What is accepted for a call of `price` wei of the token, which is executed within so many seconds. `extra` is
-    what a client needs to know to sign a voucher: the channel, its newest voucher, the inputs' root."""
+    what a client needs to know to sign a voucher: channel, newest voucher, computation, and the root of the inputs."""
     return {
         "scheme": SCHEME, "network": network_of(domain), "asset": token, "amount": str(price), "payTo": domain.market,
         "maxTimeoutSeconds": seconds, "extra": dict(extra),

@@ -217,7 +217,8 @@ def _operator_up(screen: Screen) -> None:
 
 def _devnet(screen: Screen) -> None:
     parties = [("operator-1", v.ALICE), ("liar-1", v.BOB)]
-    output = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0, 1)
+    calls = "http://127.0.0.1:8900"
+    output = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0, 1, calls)
     screen.result("eigentensor.devnet/1", *output)
 
 

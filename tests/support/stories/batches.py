@@ -73,6 +73,7 @@ class Blocks:
     sent: list[tuple[int, Step]] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     ignored: frozenset[Step] = frozenset()
+    concluding: int | None = None
     silent: bool = False
     withheld: frozenset[int] = frozenset()
     judged: list[tuple[Doubt | None, Why | None]] = field(default_factory=list)
@@ -124,7 +125,7 @@ class Blocks:
         return any(life.number not in self.drained for life in waiting)
 
     def at(self) -> Head:
-        about = self.load, self.wanted, self.short
+        about = self.load, self.wanted, self.short, self.concluding
         serving = {pool: Serving(offer, *about) for pool, offer in self.offers.items()}
         return Head(
             replace(STANDING, block=self.block), self.balance, WAD, serving, draining=self.draining,
@@ -198,6 +199,8 @@ class Blocks:
                     yield events.Offered(place(block), pool, ME, offer)
                 case Step.BEGIN:
                     yield self.begun(pool, block)
+                case Step.CONCLUDE:
+                    self.concluding = None
             return
         life = self.batches.pools.batches[do.subject]
         if (text := self._early_or_late(life, do.step, block)) is not None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.chain import Chain, Mined, to_wei
-from eigentensor.channel import Key, Offer, batch_of, events, hash_of, task_of, x402
-from eigentensor.channel.calls import Computation, DealRequest, Payment, Quotes, SignedDeal
+from eigentensor.channel import Key, Offer, batch_of, events, hash_of, is_signed_by, task_of, x402
+from eigentensor.channel.calls import Computation, DealRequest, Payment, Quotes, SignedDeal, SignedVoucher
 from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.channel.payer import Payer
 from eigentensor.economics import WAD
@@ -263,6 +263,14 @@ class HttpCaller:
         outputs = {name: array for name, (_, array) in parse_flat(response.content).items()}
         assert outputs["y"].shape == (ELEMENTS,) and outputs["y"].dtype == np.float32
         self.payer = after.received(answer, answer.receipt.outputs_root)
+
+    def conclude(self) -> None:
+        """Has the operator sign the last voucher, and sends it nowhere."""
+        last = self.payer.last()
+        signed = SignedVoucher(last, PAYER.sign(hash_of(self.domain, last)))
+        path = f"/v1/channels/{self.payer.channel.hex()}/conclusion"
+        theirs = SignedVoucher.from_json(self._taken("POST", path, json=signed.to_json()).json())
+        assert theirs.voucher == last and is_signed_by(self.offer.signer, hash_of(self.domain, last), theirs.signature)
 
     def batch(self, number: int) -> bytes:
         return batch_of(self.pool, number)

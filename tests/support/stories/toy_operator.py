@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import httpx
 import numpy as np
@@ -21,20 +21,36 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from eigentensor import merkle
-from eigentensor.channel import CallReceipt, Deal, Key, Offer, Sheet, channel_of, hash_of, pool_of, task_of, x402
+from eigentensor.channel import (
+    CallReceipt,
+    Deal,
+    Key,
+    Offer,
+    Sheet,
+    channel_of,
+    hash_of,
+    is_signed_by,
+    pool_of,
+    task_of,
+    x402,
+)
 from eigentensor.channel.calls import (
     CallResponse,
     ChannelStatus,
     Computation,
     DealRequest,
+    PaidCall,
+    PaidCalls,
     Payment,
     ProgramQuote,
     Quote,
     Quotes,
     SignedDeal,
+    SignedVoucher,
 )
 from eigentensor.channel.payee import Payee
-from eigentensor.errors import CallRefused, ChannelClosed, EigenTensorError
+from eigentensor.channel.shown import CallsRequest
+from eigentensor.errors import CallConflict, CallRefused, ChannelClosed, EigenTensorError
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind, shaped
 from eigentensor.reexecution.inputs import load_role
@@ -44,6 +60,7 @@ from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import NONE, Domain
 from eigentensor.web.problems import MEDIA_TYPE, of_error
 from eigentensor.web.server import listen, server
+from eigentensor.wire import unhex
 
 Tensors = Mapping[str, np.ndarray[Any, Any]]
 #: Status, headers and body of a response.
@@ -64,6 +81,7 @@ class Served:
 class Done:
     """A call that was executed, and its response."""
 
+    computation: Computation
     payment: Payment
     response: CallResponse
     outputs: bytes
@@ -86,6 +104,9 @@ class ToyOperator:
         """What it says that a program gave."""
         self.wrong: Callable[[int, bytes], bytes] = lambda index, root: root
         """What it signs of a call instead of its outputs root."""
+        self.concludes = True
+        """Whether it signs last vouchers."""
+        self.concluded: set[bytes] = set()
         self.gateway: GatewayClient | None = None
         """Where it finds weights and states that it does not have."""
         self.deposits: Callable[[bytes], int] = lambda channel: 0
@@ -111,6 +132,10 @@ class ToyOperator:
             return 200, {}, json.dumps(self.deal(DealRequest.from_json(json.loads(body))).to_json()).encode()
         if method == "GET" and len(parts) == 3 and parts[1] == "channels":
             return 200, {}, json.dumps(self.status(bytes.fromhex(parts[2])).to_json()).encode()
+        if method == "GET" and len(parts) == 4 and parts[3] == "calls":
+            return 200, {}, json.dumps(self.shown(bytes.fromhex(parts[2]), dict(parse_qsl(query))).to_json()).encode()
+        if method == "POST" and len(parts) == 4 and parts[3] == "conclusion":
+            return 200, {}, json.dumps(self.conclude(SignedVoucher.from_json(json.loads(body))).to_json()).encode()
         if method == "POST" and len(parts) == 4 and parts[3] == "calls":
             computation = Computation.of_query(parse_qsl(query, keep_blank_values=True))
             done, payee = self._call(bytes.fromhex(parts[2]), computation, headers, body)
@@ -145,6 +170,25 @@ class ToyOperator:
         count = payee.newest.count if payee.newest else 0
         return ChannelStatus(channel, payee.count, count, payee.left, payee.newest)
 
+    def shown(self, channel: bytes, asked: Mapping[str, str]) -> PaidCalls:
+        """The calls of a channel, three at a time, to its payer."""
+        first, payer = int(asked["first"]), self._known(channel).deal.payer
+        request = CallsRequest(channel, first)
+        if not is_signed_by(payer, request.hash(self.domain), unhex(asked["signature"])):
+            raise CallRefused("the payer did not sign", fix="Sign.")
+        some = self.done[channel][first : first + 3]
+        calls = (PaidCall(urlencode(one.computation.query()), one.payment, one.response) for one in some)
+        return PaidCalls(channel, tuple(calls))
+
+    def conclude(self, last: SignedVoucher) -> SignedVoucher:
+        """The last voucher of a channel, signed."""
+        channel = last.voucher.channel
+        if not self.concludes:
+            raise CallRefused("no channel is concluded here", fix="Leave it.")
+        self._known(channel).check_last(last.voucher, last.signature)
+        self.concluded.add(channel)
+        return SignedVoucher(last.voucher, self.signer.sign(hash_of(self.domain, last.voucher)))
+
     def _known(self, channel: bytes) -> Payee:
         if channel not in self.channels:
             if not (deposit := self.deposits(channel)):
@@ -160,6 +204,10 @@ class ToyOperator:
         index = payment.voucher.count - 1
         if index < len(done) and done[index].payment == payment:
             return done[index], payee
+        if index < len(done):
+            raise CallConflict(f"call {index} is another one", fix="Go on from the newest.")
+        if channel in self.concluded:
+            raise ChannelClosed("the channel is concluded")
         served = self._served(computation)
         names = served.program.named(Role.INPUT)
         inputs = {name: tensor for name, tensor in (parse_flat(body) if body else {}).items() if name in names}
@@ -171,7 +219,7 @@ class ToyOperator:
             raise CallRefused(f"call {index} is not taken", fix="Ask again.")
         results = self._execute(served, computation, body)
         self.channels[channel], receipt = taken.executed(self.wrong(index, self._root(served, results)), self.number)
-        done.append(Done(payment, self._response(served, receipt, results), _outputs(served, results)))
+        done.append(Done(computation, payment, self._response(served, receipt, results), _outputs(served, results)))
         return done[index], payee
 
     def _served(self, computation: Computation) -> Served:
@@ -215,7 +263,8 @@ class ToyOperator:
         """What a commit brings of all channels; from now on receipts name the next batch."""
         with self._lock:
             self.number += 1
-            return [sheet for payee in self.channels.values() if (sheet := payee.sheet())]
+            served = [payee for name, payee in self.channels.items() if name not in self.concluded]
+            return [sheet for payee in served if (sheet := payee.sheet())]
 
     def committed(self, sheets: list[Sheet]) -> None:
         """They stand in a batch."""
