@@ -47,7 +47,7 @@ from eigentensor_serve.showing import explanation_of, plan_of, task_as
 
 TOKENS = 16  #: repeats of a call, and so tokens of a chat, at most
 _SALT = 64  # of a task's 256 random bits those that its call's salt does not have
-_AWAY = 30.0  # seconds in which an operator that failed is asked last
+_AWAY = 10.0  # seconds in which an operator that failed is asked last
 _RESUMES = 2.0  # seconds that an operator has for calls that are taken up in the background
 _ROUND = 1.0  # seconds between looks at what was left under way
 _LOW = 4  # of the deposit: when less than this part is left, it is filled up
@@ -197,7 +197,7 @@ class ChannelBackend:
 
     def _again(self, job: Job, ask: Ask) -> Job | None:
         """A job that was left under way: as the operator responds that has it, or another one; None if none had it."""
-        self._take_up(job, set())
+        self._take_up(job)
         job = self._ledger.job(job.task)
         if job.state is State.VOID:
             return None
@@ -282,7 +282,8 @@ class ChannelBackend:
     def _free_urls(self, job: Job, ask: Ask) -> list[str]:
         """The operators that have no call of a job under way. Raises NoResponse where all have one."""
         ledger = self.operators.ledger
-        busy = {ledger.account(channel.hex()).agreement.url for channel, _ in self._calls_of(job)}
+        calls = self._calls_of(job)
+        busy = {ledger.account(channel.hex()).agreement.url for channel, call in calls if call.response is None}
         free = [url for url in self._urls(ask.states) if url not in busy]
         if not free:
             raise NoResponse(f"task {job.task} is under way at {', '.join(sorted(busy))}")
@@ -441,10 +442,9 @@ class ChannelBackend:
 
     def _round(self) -> None:
         """Takes up what nobody has, fills up deposits, tells whoever waits for a batch."""
-        silent: set[bytes] = set()
         for job in self._ledger.unfinished():
             if not self._ended.is_set():
-                self._taken(job, partial(self._take_up, job, silent))
+                self._taken(job, partial(self._take_up, job))
         self._fill_up()
         for task in self._changes.watched_tasks():
             self._changes.notify(task)
@@ -452,16 +452,19 @@ class ChannelBackend:
             self._forgot = now()
             self._ledger.forget(self._forgot - _KEPT, jobs=False)
 
-    def _take_up(self, job: Job, silent: set[bytes]) -> None:
-        """Finishes a job that was left; `silent` are the channels whose operators did not respond in this round."""
+    def _take_up(self, job: Job) -> None:
+        """Finishes a job that was left, unless the operator that has its call failed just now."""
         if (job := self._ledger.job(job.task)).is_over:
             return
-        for channel in {channel for channel, call in self._calls_of(job) if call.response is None} - silent:
+        for channel in {channel for channel, call in self._calls_of(job) if call.response is None}:
+            url = self.operators.ledger.account(channel.hex()).agreement.url
+            if self._away.get(url, 0.0) > time.monotonic():
+                continue
             try:
                 self.operators.take_up(channel).resume(_RESUMES)
-            except EigenTensorError as error:  # the next round tries again
+            except EigenTensorError as error:  # a later round tries again
                 _log.debug("a call stays under way", task=job.task, error=error.what)
-                silent.add(channel)
+                self._failed(url, error)
         calls = self._calls_of(job)
         done = [(channel, call) for channel, call in calls if call.response is not None]
         fees = max(0, job.escrow - sum(call.price for _, call in calls)) if done else 0

@@ -14,7 +14,7 @@ import pytest
 
 import language_model
 from eigentensor.chain import Chain, Network, anvil_account, to_wei
-from eigentensor.errors import BudgetSpent, ConfigError, NoResponse, TaskError
+from eigentensor.errors import BudgetSpent, ConfigError, NoResponse, ServiceBusy, TaskError
 from eigentensor.receipt.calls import SignedCall, prove
 from eigentensor.reexecution.confined import limits
 from eigentensor.reexecution.warm import WarmExecution
@@ -111,21 +111,28 @@ def started(
     """Starts a service over these operators, as another process would, with the same folders each time."""
 
     @contextmanager
-    def start(*urls: str, **more: Any) -> Iterator[tuple[Service, str]]:
+    def start(*urls: str, **more: Any) -> Iterator[Service]:
         chosen = {"budget": BUDGET, "deposit": "0.01", "max_price": MAX_PRICE, "rate": 1e6, "response": 3.0, **more}
         operators = urls or tuple(place.url for place in places)
         settings = Settings(channels=True, data=tmp_path / "data", port=0, operators=operators, **chosen)
-        with assembled(settings, client_of()) as service, listen(settings.host, settings.port) as listening:
-            running = server(create_app(service))
-            thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
-            thread.start()
-            try:
-                yield service, f"http://127.0.0.1:{listening.getsockname()[1]}"
-            finally:
-                running.should_exit = True
-                thread.join()
+        with assembled(settings, client_of()) as service:
+            yield service
 
     return start
+
+
+@contextmanager
+def listening(service: Service) -> Iterator[str]:
+    """The URL of a service, until the block ends."""
+    with listen(service.settings.host, service.settings.port) as open_:
+        running = server(create_app(service))
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [open_]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{open_.getsockname()[1]}"
+        finally:
+            running.should_exit = True
+            thread.join()
 
 
 def ai_at(url: str) -> openai.OpenAI:
@@ -172,7 +179,7 @@ def test_openais_client_chats_and_embeds_through_channels(
     started: Callable[..., Any], places: list[RealPlace], models: dict[str, tuple[Files, ServedProgram]]
 ) -> None:
     graph = models["page"][0].graph
-    with started() as (service, url), ai_at(url) as ai:
+    with started() as service, listening(service) as url, ai_at(url) as ai:
         whole = ai.chat.completions.create(**asked(5))
         assert expected(graph, 5).startswith(whole.choices[0].message.content)
         signed = receipts(url, whole)
@@ -216,15 +223,22 @@ def place_of(service: Service, signed: SignedCall) -> bytes:
 
 
 def test_a_chat_goes_on_at_another_operator_when_its_own_ends(
-    started: Callable[..., Any], places: list[RealPlace], models: dict[str, tuple[Files, ServedProgram]]
-) -> None:
+    started: Callable[..., Any], places: list[RealPlace], models: dict[str, tuple[Files, ServedProgram]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     graph = models["page"][0].graph
-    with started(response=0.5) as (_, url), ai_at(url) as ai:
+    take, left = places[0].service.take, [3]
+
+    def failing(*arguments: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise ServiceBusy("it takes nothing any more")
+        return take(*arguments)
+
+    with started(response=0.5) as service, listening(service) as url, ai_at(url) as ai:
         whole = ai.chat.completions.create(**asked(7)).choices[0].message.content
-        stream = ai.chat.completions.create(**asked(7), stream=True)
-        chunks = [next(stream)]
-        places[0].server.stop()
-        chunks += list(stream)
+        monkeypatch.setattr(places[0].service, "take", failing)
+        chunks = list(ai.chat.completions.create(**asked(7), stream=True))
         content = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
         assert content == whole and expected(graph, 7).startswith(content)
         signed = receipts(url, chunks[-1])
@@ -239,7 +253,7 @@ def test_a_chat_goes_on_at_another_operator_when_its_own_ends(
 def test_what_costs_too_much_is_refused_before_anything_is_signed(
     started: Callable[..., Any], models: dict[str, tuple[Files, ServedProgram]]
 ) -> None:
-    with started() as (service, url):
+    with started() as service, listening(service) as url:
         backend, ledger = backend_of(service), backend_of(service).operators.ledger
         for terms, what in (
             ({"max_price": PRICE - 1}, "costs"),
@@ -260,7 +274,7 @@ def test_deposits_are_filled_up_within_the_budget(
 ) -> None:
     fee = client.deployment.parameters.g_chunk
     budget = str((fee + 8 * PRICE) / 10**18)
-    with started(budget=budget, deposit="0.00004") as (service, _):
+    with started(budget=budget, deposit="0.00004") as service:
         backend = backend_of(service)
         for value in range(8):
             job = backend.ask(ask_of(models, value), "", None)
@@ -276,10 +290,10 @@ def test_a_key_names_one_call_also_after_a_restart(
     started: Callable[..., Any], models: dict[str, tuple[Files, ServedProgram]], places: list[RealPlace]
 ) -> None:
     key = {"Idempotency-Key": "k"}
-    with started() as (_, url), ai_at(url) as ai:
+    with started() as service, listening(service) as url, ai_at(url) as ai:
         chat = ai.chat.completions.create(**asked(3), extra_headers=key)
         vectors = ai.embeddings.create(model="words", input="a task", extra_headers={"Idempotency-Key": "e"})
-    with started() as (_, url), ai_at(url) as ai:
+    with started() as service, listening(service) as url, ai_at(url) as ai:
         counts = [places[0].service.load(places[0].toy.pool).leaves]
         again = ai.chat.completions.create(**asked(3), extra_headers=key)
         same = ai.embeddings.create(model="words", input="a task", extra_headers={"Idempotency-Key": "e"})
@@ -313,17 +327,16 @@ def test_calls_that_were_left_are_taken_up_or_void(
         ("before it was signed", Caller, "_written", never), ("after it was sent", Endpoint, "call", sent),
         ("after it was taken", Caller, "_taken", kept),
     ):  # fmt: skip
-        with started() as (service, _):
+        with started() as service, monkeypatch.context() as patch:
             backend = backend_of(service)
             backend.ask(ask_of(models, 1), "", "first")
-            monkeypatch.setattr(of, method, dies)
-            monkeypatch.setattr(ChannelBackend, "_round", lambda self: None)
+            patch.setattr(of, method, dies)
+            patch.setattr(ChannelBackend, "_round", lambda self: None)
             with pytest.raises(Killed):
                 backend.ask(ask_of(models, 2), "", name)
             (job,) = service.ledger.unfinished()
             jobs[name] = job.task
-        monkeypatch.undo()
-        with started() as (service, _):
+        with started() as service:
             backend = backend_of(service)
             for _ in range(200):
                 if (job := service.ledger.job(jobs[name])).is_over:
@@ -350,12 +363,12 @@ def test_without_operators_or_with_too_large_a_deposit_it_says_so(
     with pytest.raises(ValueError, match="choose one"):
         Settings(channels=True, local=True)
     monkeypatch.setenv("EIGENTENSOR_OPERATORS", "http://127.0.0.1:9/")
-    with started("http://127.0.0.1:9", response=0.3) as (service, _):
+    with started("http://127.0.0.1:9", response=0.3) as service:
         with pytest.raises(NoResponse):
             backend_of(service).ask(ask_of(models), "", None)
         assert service.ledger.jobs() == []
     monkeypatch.setenv("EIGENTENSOR_OPERATORS", "")
-    with started() as (service, _):
+    with started() as service:
         backend = backend_of(service)
         backend.operators.urls = ()
         with pytest.raises(ConfigError, match="no operator is named"):

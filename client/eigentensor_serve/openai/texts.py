@@ -36,6 +36,9 @@ class Writer(Protocol):
 
     jobs: list[Job]
 
+    async def most(self) -> int:
+        """The most repeats of one execution: a step of more is several."""
+
     async def write(self, step: Step) -> Values:
         """All tokens so far."""
 
@@ -60,7 +63,7 @@ class Paid:
 
     async def write(self, step: Step) -> Values:
         """The outputs of a step."""
-        done, attempts, most = 0, 0, await self._most()
+        done, attempts, most = 0, 0, await self.most()
         while done < step.repeat:
             part = step.part(done, most)
             try:
@@ -71,7 +74,7 @@ class Paid:
                 attempts += 1
                 _log.warning("a text goes on at another operator", app=self.app.name, error=error.what)
                 await self._read(part.before(self.tokens), f"{self.count}-{attempts}")
-                most = await self._most()
+                most = await self.most()
                 continue
             self.tokens = await self._outcome(asked, job)
             done, self.count = done + part.repeat, self.count + 1
@@ -80,11 +83,12 @@ class Paid:
 
     async def _read(self, step: Step, name: str) -> None:
         """Has an operator read a text, from its beginning."""
-        self.states, most = None, await self._most()
+        self.states, most = None, await self.most()
         for number, done in enumerate(range(0, step.repeat, most)):
             await self._outcome(*await self._posted(step.part(done, most), f"{name}.{number}"))
 
-    async def _most(self) -> int:
+    async def most(self) -> int:
+        """As the backend says, of who keeps the states."""
         backend = self.deployed.service.backend
         return await run_in_threadpool(backend.most_repeat, self.program, self.app.program, self.states)
 
@@ -115,6 +119,10 @@ class Here:
     compiled: CompiledGraph
     first: dict[str, Values] | None
     jobs: list[Job] = field(default_factory=list)
+
+    async def most(self) -> int:
+        """Of the program."""
+        return self.compiled.program.max_repeat
 
     async def write(self, step: Step) -> Values:
         """The outputs of a step that this machine executes."""

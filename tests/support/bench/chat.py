@@ -4,8 +4,9 @@ turn for the same text of the same model.
     scripts/bench channel --chat [ROUNDS]
 
 Each is a process of its own on this machine, and so is the operator behind `--channels`, whose program is confined;
-the chain is a local one. `first` is until the first piece of the answer is here, `tokens/s` over the whole answer; of
-each the median. A step has 16 tokens, and so has a call.
+the chain is a local one. `first` is until the first piece of the answer is here, `tokens/s` over the whole answer,
+`CPU` what an answer takes of a processor in all processes but the client's; of each the median. A step has 16 tokens,
+and so has a call. Where others use the machine, too, read CPU.
 """
 
 import multiprocessing
@@ -15,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import psutil
 
 from eigentensor.chain import Chain, Network, anvil_account, to_wei
 from eigentensor.chain.rpc import Rpc
@@ -104,17 +106,24 @@ def _wait() -> None:
 
 
 @contextmanager
-def process(of: Callable[..., None], *arguments: Any) -> Iterator[str]:
+def process(of: Callable[..., None], *arguments: Any) -> Iterator[tuple[str, psutil.Process]]:
     """A process until the block ends, and what it says first."""
     ours, theirs = multiprocessing.Pipe()
     started = multiprocessing.get_context("spawn").Process(target=of, args=(*arguments, theirs))
     started.start()
     theirs.close()
     try:
-        yield ours.recv()
+        yield ours.recv(), psutil.Process(started.pid)
     finally:
         started.terminate()
         started.join()
+
+
+def processor(processes: Sequence[psutil.Process]) -> float:
+    """Seconds of a processor that processes and those below them have used."""
+    each = (one for process in processes for one in (process, *process.children(recursive=True)))
+    used: float = sum(times.user + times.system for times in (one.cpu_times() for one in each))
+    return used
 
 
 def deployed(folder: Path, name: str, network: Network) -> None:
@@ -146,32 +155,29 @@ def measure(folder: Path, name: str, network: Network, rounds: int) -> None:
     deployed(folder, name, network)
     common: dict[str, Any] = {"rate": 1e6, "port": 0}
     with ExitStack() as stack:
-        url = stack.enter_context(process(operate, folder, name))
+        url, operator = stack.enter_context(process(operate, folder, name))
         paid = Settings(
             channels=True, data=folder / "paid", operators=(url,), budget="5", deposit="0.5", max_price="0.01", **common
         )  # fmt: skip
         local = Settings(local=True, data=folder / "local", **common)
-        clients = {
-            word: stack.enter_context(openai.OpenAI(base_url=where, api_key="none", max_retries=0))
-            for word, where in (
-                (word, stack.enter_context(process(serve, folder, name, settings)))
-                for word, settings in (("local", local), ("channels", paid))
-            )
-        }
+        clients, processes = {}, {}
+        for word, settings, more in (("local", local, []), ("channels", paid, [operator])):
+            where, service = stack.enter_context(process(serve, folder, name, settings))
+            processes[word] = [service, *more]
+            clients[word] = stack.enter_context(openai.OpenAI(base_url=where, api_key="none", max_retries=0))
         texts = {word: asked(ai, name)[2] for word, ai in clients.items()}  # a channel is opened, programs compiled
         if len(set(texts.values())) != 1:
             raise AssertionError(f"a paid text differs from a local one: {texts}")
-        taken: dict[str, list[tuple[float, float, str]]] = {word: [] for word in clients}
+        taken: dict[str, list[tuple[float, float, float]]] = {word: [] for word in clients}
         for _ in range(rounds):
             for word, ai in clients.items():
-                taken[word].append(asked(ai, name))
-    figures = {
-        word: (statistics.median(first for first, _, _ in some), statistics.median(rate for _, rate, _ in some))
-        for word, some in taken.items()
-    }
-    for word, (first, rate) in figures.items():
-        sys.stdout.write(f"{f'{name}, {word}':24}{first * 1e3:12.1f}{rate:12.1f}\n")
-    over = (figures["channels"][0] - figures["local"][0]) * 1e3
+                before = processor(processes[word])
+                first, rate, _ = asked(ai, name)
+                taken[word].append((first * 1e3, rate, (processor(processes[word]) - before) * 1e3))
+    figures = {word: [statistics.median(column) for column in zip(*rows, strict=True)] for word, rows in taken.items()}
+    for word, (first, rate, used) in figures.items():
+        sys.stdout.write(f"{f'{name}, {word}':24}{first:12.1f}{rate:12.1f}{used:12.0f}\n")
+    over = figures["channels"][0] - figures["local"][0]
     part = figures["channels"][1] / figures["local"][1]
     words = " ".join(f"{'reached' if good else 'missed ':8}" for good in (over <= FIRST, part >= PART))
     sys.stdout.write(f"  {over:.1f} ms over the local first token; {part:.2f} of the local tokens/s: {words}\n")
@@ -181,7 +187,7 @@ def measure(folder: Path, name: str, network: Network, rounds: int) -> None:
 def main(words: list[str]) -> None:
     rounds = int(words[0]) if words else ROUNDS
     assert PAIRS.size <= SMALL.vocabulary
-    sys.stdout.write(f"{'':24}{'first, ms':>12}{'tokens/s':>12}\n")
+    sys.stdout.write(f"{'':24}{'first, ms':>12}{'tokens/s':>12}{'CPU, ms':>12}\n")
     with tempfile.TemporaryDirectory() as text, local_network(map(anvil_account, OPERATORS)) as (_, network):
         folder = Path(text)
         network.save(folder / "network.json")
