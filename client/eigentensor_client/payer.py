@@ -19,7 +19,7 @@ from eigentensor.errors import (
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.receipt import Receipt
-from eigentensor.store import LocalStore
+from eigentensor.store import LocalStore, parse_name
 from eigentensor.task import Order, Signer, State, order_uuid
 from eigentensor.task.due import Verb
 from eigentensor.task.words import waits_for
@@ -240,6 +240,16 @@ class Payer(Plans):
     def program(self, uuid: str) -> Program:
         """A program by its uuid, from the cache or the gateway."""
         return _decoded(self.gateway.fetch(uuid).read_bytes())
+
+    def bindings(self, name: str) -> bytes:
+        """The root by which orders name a file of tensors, of any of its names. Raises BlobNotFound."""
+        names = self.store.names(name) if name in self.store else self.gateway.names(name)
+        if names is None or names.computed is None:
+            raise BlobNotFound(
+                f"there are no tensors {parse_name(name)} here or at the gateway",
+                fix="Upload them: `eigentensor blob put FILE`.",
+            )
+        return bytes.fromhex(names.computed)
 
 
 @lru_cache(maxsize=4)

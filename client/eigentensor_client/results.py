@@ -26,7 +26,7 @@ Number = Annotated[int, or_null(INTEGER)]
 class Plan(Object, schema="eigentensor.plan/1"):
     """`eigentensor.plan/1`: what a task would cost, before anything is sent. Amounts are wei and rates WAD (10¹⁸ is 1),
     both as decimal strings; times are blocks, sizes bytes. Where a service executes itself (`local`), what is about
-    money is null."""
+    money is null; where it calls an operator, all but what the call costs."""
 
     program: Name
     """The program root."""

@@ -8,7 +8,7 @@ instead (-1: it has none). Its first output is all tokens, int32 (context + 1).
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,6 +52,20 @@ class Step:
         """The tokens that it wrote after those that it was given, out of all tokens."""
         written: list[int] = tokens[self.first : self.variables["position"] + self.repeat + 1].tolist()
         return written
+
+    def part(self, done: int, most: int) -> "Step":
+        """What is left of it when so many repeats are done, of that at most `most` repeats: all parts, one after the
+        other, do what it does."""
+        position = self.variables["position"] + done
+        return replace(self, variables={"position": position}, repeat=min(most, self.repeat - done))
+
+    def before(self, tokens: np.ndarray[Any, Any]) -> "Step":
+        """The execution that reads from the beginning of the text what was written before this one: out of all `tokens`
+        so far. Its states are the same, bit by bit, as those that this one goes on from. There is something before."""
+        position = self.variables["position"]
+        row = np.full_like(self.inputs["prompt"], -1)
+        row[1 : position + 1] = tokens[1 : position + 1]
+        return Step({**self.inputs, "prompt": row}, {"position": 0}, position, position + 1)
 
 
 def step(context: int, position: int, tokens: Sequence[int], count: int, sampling: Sampling) -> Step:

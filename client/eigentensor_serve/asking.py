@@ -135,7 +135,7 @@ async def executed(
 
     def post(read: Reader) -> tuple[Ask, Job, Response | None]:
         ask, job = _post(service, read, caller, key)
-        is_there = waits and backend.is_local and backend.reached(job, ask.stage)
+        is_there = waits and backend.is_prompt and backend.reached(job, ask.stage)
         return ask, job, answered(ask, job) if is_there else None
 
     asked = read() if is_brief else None
@@ -179,7 +179,7 @@ async def finished(service: Service, job: Job, stage: str, seconds: float) -> bo
     backend, end = service.backend, asyncio.get_running_loop().time() + seconds
     while True:
         with service.changes.watched(job.task) as changed:
-            if backend.is_local:  # it asks no chain: that takes less time than to change to a thread
+            if backend.is_prompt:
                 is_reached = backend.reached(job, stage)
             else:
                 is_reached = await run_in_threadpool(backend.reached, job, stage)
@@ -190,6 +190,12 @@ async def finished(service: Service, job: Job, stage: str, seconds: float) -> bo
                     await changed.wait()
             except TimeoutError:
                 return False
+
+
+async def outcome(service: Service, job: Job) -> Outcome:
+    """The verified result of a task. Raises as `Backend.result`."""
+    backend = service.backend
+    return backend.result(job) if backend.is_prompt else await run_in_threadpool(backend.result, job)
 
 
 def accepted(service: Service, job: Job) -> Response:

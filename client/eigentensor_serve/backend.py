@@ -80,6 +80,8 @@ class Backend(Protocol):
     """Safe for several threads. Errors are those of the tree."""
 
     is_local: bool
+    #: Whether `reached` and `result` ask nobody: that takes less time than to change to a thread.
+    is_prompt: bool
 
     def program(self, uuid: str) -> Program:
         """A program by its uuid. Raises BlobNotFound, ProgramError."""
@@ -90,11 +92,14 @@ class Backend(Protocol):
     def is_quick(self, ask: Ask) -> bool:
         """Whether it would be executed while it is asked for, in milliseconds, and waits for nobody and no disk."""
 
+    def most_repeat(self, program: Program, uuid: str, states: str | None = None) -> int:
+        """How often one execution may repeat a program that goes on from these states. Asks operators."""
+
     def quote(self, ask: Ask) -> dict[str, Any]:
         """What it would cost; nothing is sent."""
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
-        """Makes it a task, or finds the task that the key names. It is in the book before anything is sent."""
+        """Makes it a task, or finds the task that the key names. It is in the ledger before anything is sent."""
 
     def show(self, job: Job) -> schemas.Task:
         """The task as it stood last."""
@@ -141,6 +146,11 @@ class Changes:
                 left = self._waiting.pop(task, set()) - {mine}
                 if left:
                     self._waiting[task] = left
+
+    def watched_tasks(self) -> list[str]:
+        """The tasks that somebody waits for."""
+        with self._lock:
+            return list(self._waiting)
 
     def notify(self, task: str) -> None:
         """From any thread."""

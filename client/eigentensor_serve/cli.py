@@ -29,9 +29,21 @@ Data = Annotated[Path | None, typer.Option("--data", help="Folder of tokens, and
 def serve(
     context: typer.Context,
     local: Annotated[bool, typer.Option("--local", help="Execute here: no chain, no payment, no check.")] = False,
+    channels: Annotated[
+        bool, typer.Option("--channels", help="Call operators through channels: milliseconds, no task each.")
+    ] = False,
+    operators: Annotated[
+        list[str] | None,
+        typer.Option("--operator", metavar="URL", help="With --channels: where one takes calls [all that are known]."),
+    ] = None,
+    deposit: Annotated[
+        str | None, typer.Option("--deposit", help="With --channels: tokens paid into one [a tenth of the budget].")
+    ] = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Tokens that a day may cost [1].")] = None,
     budget_total: Annotated[str | None, typer.Option("--budget-total", help="Tokens that all days may cost.")] = None,
-    max_price: Annotated[str | None, typer.Option("--max-price", help="The most offered for a task [0.05].")] = None,
+    max_price: Annotated[
+        str | None, typer.Option("--max-price", help="The most offered for a task, or a call [0.05].")
+    ] = None,
     retries: Annotated[
         int | None,
         typer.Option("--retries", min=0, help="How often a task is posted again whose escrow came back [0]."),
@@ -49,22 +61,29 @@ def serve(
     from eigentensor_serve.server import assembled, create_app, run
 
     settings = _settings(
-        local=local or None, budget=budget, budget_total=budget_total, max_price=max_price, retries=retries, host=host,
-        port=port, device=device, data=data, network=network,
+        local=local or None, channels=channels or None, operators=operators or None, deposit=deposit, budget=budget,
+        budget_total=budget_total, max_price=max_price, retries=retries, host=host, port=port, device=device, data=data,
+        network=network,
     )  # fmt: skip
     screen = Screen()
     with listen(settings.host, settings.port) as listening, assembled(settings) as service:
         screen.head(service.network, service.account)
         if service.account is not None:
             total = "" if settings.budget_total is None else f", {settings.budget_total} in all"
-            price = f"at most {settings.max_price} for a task's execution, and as much as its check takes"
-            times = f"{settings.retries} time{'s' * (settings.retries != 1)}"
-            again = f"; without a result it is posted again, {times} at most" if settings.retries else ""
-            screen.say(f"may spend {settings.budget} tokens a day{total}; {price}{again}")
+            screen.say(f"may spend {settings.budget} tokens a day{total}; {_spending(settings)}")
         host_, port_ = listening.getsockname()[:2]
         name = f"[{host_}]" if ":" in host_ else host_
         screen.say(f"listening on http://{name}:{port_} · described at /openapi.json")
         run(create_app(service), listening)
+
+
+def _spending(settings: "Settings") -> str:
+    """What it spends on, in words."""
+    if settings.channels:
+        return f"at most {settings.max_price} for a call; {settings.deposits} into a channel at each operator it calls"
+    times = f"{settings.retries} time{'s' * (settings.retries != 1)}"
+    again = f"; without a result it is posted again, {times} at most" if settings.retries else ""
+    return f"at most {settings.max_price} for a task's execution, and as much as its check takes{again}"
 
 
 @token.command("new")

@@ -43,7 +43,7 @@ class Job:
     keeps the name of the first one.
 
     `posted` is the order under way, where there is a chain; `escrow` is what it may cost in wei, `cost` what it did,
-    when that is known. `outputs` names the blob of what was executed here; `problem` says why there will be none. `cut`
+    when that is known. `outputs` names what was executed here, or called; `problem` says why there will be none. `cut`
     says which rows of its outputs were asked for, if not all.
     """
 
@@ -71,6 +71,11 @@ class Job:
         return (self.task, *self.retries)[:-1]
 
     @property
+    def reckoned(self) -> int:
+        """Wei that budgets count of it."""
+        return self.escrow if self.cost is None else self.cost
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more comes of it."""
         return self.state in (State.ENDED, State.VOID)
@@ -95,6 +100,7 @@ class Budget:
 
 DAY = 86_400
 _FORGOTTEN = 500  # jobs at a time: who asks meanwhile waits some milliseconds
+_SUMS = 64  # of days and apps
 _REMEMBERED = 256  # jobs of which the last word is in memory, too: whoever waits for one asks for it again and again
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS jobs (
@@ -123,6 +129,7 @@ class Ledger:
         self._file = _locked(path.with_suffix(".lock"))
         self.database = Database(path, durable=durable)
         self._last: OrderedDict[str, tuple[Job, Task]] = OrderedDict()
+        self._sums: dict[tuple[float, str | None], tuple[int, int]] = {}
         for statement in _TABLES:
             self.database.rows(statement)
         if "cut" not in {row["name"] for row in self.database.rows("PRAGMA table_info(jobs)")}:
@@ -169,13 +176,40 @@ class Ledger:
                 places = ", ".join(["(?, ?, ?)"] * len(events))
                 self.database.rows(f"INSERT INTO events VALUES {places}", *chain.from_iterable(events))
             self._remember(job, [response, *then][-1])
+            self._count(job, job.reckoned, 1)
         return job
+
+    def expect(self, task: str, escrow: int, *budgets: tuple[Budget, str | None]) -> Job:
+        """Writes that a job which has not ended may cost so many wei. Raises what `check` raises."""
+        with self.database.lock:
+            job = self.job(task)
+            self.check(escrow - job.escrow, job.created, *budgets)
+            self.database.rows("UPDATE jobs SET escrow = ? WHERE task = ?", str(escrow), job.task)
+            self._remember(after := replace(job, escrow=escrow), self.last(task))
+            self._count(job, escrow - job.escrow)
+        return after
 
     def spent(self, since: float = 0, app: str | None = None) -> int:
         """What jobs cost that were asked for since a time, or may still cost: wei. By one app alone, if it is named."""
-        query = "SELECT escrow, cost FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
-        rows = self.database.rows(query, since, app, app)
-        return sum(int(row["escrow"] if row["cost"] is None else row["cost"]) for row in rows)
+        return self._sum(since, app)[0]
+
+    def _sum(self, since: float, app: str | None) -> tuple[int, int]:
+        """Wei of the jobs since a time, and how many they are. Reckoned once: then each job is counted as it comes."""
+        with self.database.lock:
+            if (since, app) not in self._sums:
+                query = "SELECT escrow, cost FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
+                rows = self.database.rows(query, since, app, app)
+                wei = sum(int(row["escrow"] if row["cost"] is None else row["cost"]) for row in rows)
+                if len(self._sums) >= _SUMS:
+                    self._sums.clear()
+                self._sums[since, app] = wei, len(rows)
+            return self._sums[since, app]
+
+    def _count(self, job: Job, wei: int, jobs: int = 0) -> None:
+        """Counts so many wei, and jobs, more for a job; holding the lock."""
+        for (since, app), (sum_, number) in self._sums.items():
+            if job.created >= since and app in (None, job.app):
+                self._sums[since, app] = sum_ + wei, number + jobs
 
     def check(self, escrow: int, created: float, *budgets: tuple[Budget, str | None]) -> None:
         """Each budget is for one app, or (None) for all jobs. Raises BudgetSpent if one does not allow a job of such an
@@ -186,15 +220,10 @@ class Ledger:
             for limit, start, word in ((budget.day, since, "of today"), (budget.total, 0, "in all")):
                 if limit is not None and (spent := self.spent(start, app)) + escrow > limit:
                     raise BudgetSpent(limit, spent, escrow, word + of)
-            if budget.tasks is not None and self._asked(since, app) >= budget.tasks:
+            if budget.tasks is not None and self._sum(since, app)[1] >= budget.tasks:
                 raise ServiceBusy(
                     f"{budget.tasks} tasks{of} were asked for today (UTC): no more may be", fix="Ask again tomorrow."
                 )
-
-    def _asked(self, since: float, app: str | None) -> int:
-        query = "SELECT count(*) FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
-        ((asked,),) = self.database.rows(query, since, app, app)
-        return int(asked)
 
     # ---- Telling ----
 
@@ -210,6 +239,7 @@ class Ledger:
     ) -> None:
         """Adds an event to a job, and what else is known of it now."""
         with self.database.lock:
+            before = self._jobs(f"{_JOBS} WHERE task = ?", task) if cost is not None else []
             with self.database.together():
                 self._append(task, response)
                 self.database.rows(
@@ -217,6 +247,8 @@ class Ledger:
                     "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
                     *(*_known(state, cost, problem, outputs), task),
                 )
+            for job in before:
+                self._count(job, (cost or 0) - job.reckoned)
             for job in self._jobs(f"{_JOBS} WHERE task = ?", task):
                 self._remember(job, response)
 
@@ -305,6 +337,7 @@ class Ledger:
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old})", before)
                 self.database.rows(f"DELETE FROM retries WHERE job IN ({old})", before)
                 self.database.rows(f"DELETE FROM jobs WHERE task IN ({old})", before)
+                self._sums.clear()
             else:
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old}) AND NOT {is_last}", before)
 

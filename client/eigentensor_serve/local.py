@@ -5,7 +5,6 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import structlog
@@ -13,8 +12,7 @@ import structlog
 from eigentensor import merkle
 from eigentensor.errors import BlobNotFound, EigenTensorError, LimitError, NotYet, ServiceBusy, TaskCancelled, TaskError
 from eigentensor.program import Kind, Program, Role
-from eigentensor.program.codec import decode, encode
-from eigentensor.program.cost import costs
+from eigentensor.program.codec import decode
 from eigentensor.reexecution.inputs import load_role
 from eigentensor.scratch import scratch
 from eigentensor.store import LocalStore, describe, save_safetensors
@@ -22,13 +20,13 @@ from eigentensor.task import NONE
 from eigentensor.task import objects as schemas
 from eigentensor.web.problems import of_error
 from eigentensor_client.orders import Work
-from eigentensor_client.results import Plan
 from eigentensor_client.transfer import Part, bound
 from eigentensor_serve.backend import Ask, Changes, Outcome
 from eigentensor_serve.executor import Executor
 from eigentensor_serve.kept import KEPT, ResultFiles, Uploads
 from eigentensor_serve.ledger import Job, Ledger, State, now
 from eigentensor_serve.settings import Settings
+from eigentensor_serve.showing import explanation_of, plan_of, task_as
 from eigentensor_serve.tokens import Tokens
 
 _FORGETS = 0.5  # seconds between looks at what is too old
@@ -41,6 +39,7 @@ class LocalBackend:
     the user of this machine can be the caller. Where there are tokens, what callers name is confined."""
 
     is_local = True
+    is_prompt = True
 
     def __init__(
         self, ledger: Ledger, changes: Changes, store: LocalStore, uploads: Uploads, settings: Settings, tokens: Tokens
@@ -96,10 +95,14 @@ class LocalBackend:
         has_files = bool(ask.program.new_states) or isinstance(ask.states, str)  # to read, or to write and wait for
         return is_free and not has_files and self._executor.is_quick(ask) and self._executor.device == "CPU"
 
+    def most_repeat(self, program: Program, uuid: str, states: str | None = None) -> int:
+        """As `Backend.most_repeat`."""
+        return program.max_repeat
+
     def quote(self, ask: Ask) -> dict[str, Any]:
         """As `Backend.quote`."""
         self._check(ask)
-        return plan_of(ask)
+        return plan_of(ask, local=True)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         """As `Backend.ask`."""
@@ -266,28 +269,6 @@ def _missing(what: str) -> BlobNotFound:
     return BlobNotFound(f"{what} on this machine", fix="Give it: PUT /v1/blobs/{its uuid}.")
 
 
-def plan_of(ask: Ask) -> dict[str, Any]:
-    """Nobody is paid, so nothing is said of prices."""
-    unpaid = dict.fromkeys(Plan.__dataclass_fields__)
-    size = _size(ask.uuid, ask.program, ask.repeat)
-    return {"schema": Plan.SCHEMA, **unpaid, **size, "local": True}
-
-
-def explanation_of(now: schemas.Task) -> schemas.Explanation:
-    """There are no operators of whom to tell."""
-    return {
-        "schema": "eigentensor.explanation/1",
-        "task": now["task"],
-        "state": now["state"],
-        "waits_for": now["waits_for"],
-        "deadline": None,
-        "block": None,
-        "price": {"now": None, "maximum": None},
-        "operators": [],
-        "now": now,
-    }
-
-
 def stage_of(job: Job) -> str:
     """Of one that has ended."""
     return "failed" if job.problem else "local"
@@ -295,43 +276,6 @@ def stage_of(job: Job) -> str:
 
 def task_at(job: Job, stage: str) -> schemas.Task:
     """As it stands at a stage."""
-    return {
-        "schema": "eigentensor.task/1",
-        "task": job.task,
-        "state": "local",
-        "stage": stage,
-        "checked": None,
-        "waits_for": {"queued": "its turn on this machine", "running": "this machine"}.get(stage),
-        "deadline": None,
-        "block": None,
-        "client": None,
-        "executor": None,
-        "price": None,
-        "collateral": None,
-        "stake": None,
-        "penalty": None,
-        "draw": None,
-        "verifiers": None,
-        "games": [],
-        "outputs_root": None if job.outputs is None else job.outputs.split()[-1],
-        "posted": None,
-        "order": None,
-        "events": [],
-    }
-
-
-@lru_cache(maxsize=64)
-def _size(uuid: str, program: Program, repeat: int) -> dict[str, Any]:
-    """What a plan says of a program whoever executes it."""
-    from eigentensor.runtime.memory.plan import estimate_memory_requirements
-
-    cost, encoded = costs(program), encode(program)
-    return {
-        "program": uuid,
-        "calls": cost.calls * repeat,
-        "evaluations": cost.evaluations * repeat,
-        "upload": len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
-        "memory": estimate_memory_requirements(program, repeat=repeat)["CPU"],
-        "results": cost.result_bytes,
-        "repeat": repeat,
-    }
+    waits_for = {"queued": "its turn on this machine", "running": "this machine"}.get(stage)
+    root = None if job.outputs is None else job.outputs.split()[-1]
+    return task_as(job.task, "local", stage, waits_for=waits_for, outputs_root=root)

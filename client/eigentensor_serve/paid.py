@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import structlog
 
-from eigentensor.errors import BlobNotFound, EigenTensorError, NotYet, Reverted, TaskError, TermsRefused
+from eigentensor.errors import EigenTensorError, NotYet, Reverted, TaskError, TermsRefused
 from eigentensor.program import Program
 from eigentensor.reexecution.inputs import fetch_roots
-from eigentensor.store import parse_name
 from eigentensor.task import Closed, Order, State, order_uuid
 from eigentensor.task import objects as schemas
 from eigentensor.web.problems import of_error
@@ -36,6 +35,7 @@ class PaidBackend:
     again what ended without a result."""
 
     is_local = False
+    is_prompt = False
 
     def __init__(
         self, client: Client, ledger: Ledger, changes: Changes, budget: Budget, max_price: int, retries: int = 0
@@ -84,6 +84,10 @@ class PaidBackend:
         """As `Backend.is_quick`."""
         return False
 
+    def most_repeat(self, program: Program, uuid: str, states: str | None = None) -> int:
+        """As `Backend.most_repeat`."""
+        return program.max_repeat
+
     def quote(self, ask: Ask) -> dict[str, Any]:
         """As `Backend.quote`."""
         return self._client.plan(self._work(ask), self._terms(ask)).to_json()
@@ -121,20 +125,9 @@ class PaidBackend:
         return terms
 
     def _work(self, ask: Ask) -> Work:
-        states = ask.states if not isinstance(ask.states, str) else self._bindings(ask.states)
-        weights: Part = {} if ask.weights is None else self._bindings(ask.weights)
+        states = ask.states if not isinstance(ask.states, str) else self._client.bindings(ask.states)
+        weights: Part = {} if ask.weights is None else self._client.bindings(ask.weights)
         return Work(ask.program, ask.inputs, weights, states, ask.variables, ask.repeat)
-
-    def _bindings(self, name: str) -> bytes:
-        """The root by which orders name a file of tensors. Raises BlobNotFound."""
-        store, gateway = self._client.store, self._client.gateway
-        names = store.names(name) if name in store else gateway.names(name)
-        if names is None or names.computed is None:
-            raise BlobNotFound(
-                f"there are no tensors {parse_name(name)} here or at the gateway",
-                fix="Upload them: `eigentensor blob put FILE`.",
-            )
-        return bytes.fromhex(names.computed)
 
     def _sent(self, job: Job) -> Job | None:
         """The job as a task, posted now if it has not been; None if it is too late for that: then it is void.

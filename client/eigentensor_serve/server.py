@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Literal
@@ -21,13 +22,17 @@ from eigentensor.store import LocalStore
 from eigentensor.web import documents, problems, server
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
+from eigentensor_client.channels.ledger import Ledger as ChannelLedger
+from eigentensor_client.channels.operators import Operators
+from eigentensor_client.channels.operators import Terms as ChannelTerms
 from eigentensor_client.client import Client
 from eigentensor_serve import limits, routes
 from eigentensor_serve.apps import routes as apps_routes
 from eigentensor_serve.apps.deployed import Deployed
-from eigentensor_serve.backend import Changes
+from eigentensor_serve.backend import Backend, Changes
 from eigentensor_serve.bodies import AppBody, ExecuteBody, TaskBody
-from eigentensor_serve.kept import Room, Uploads
+from eigentensor_serve.channels import ChannelBackend
+from eigentensor_serve.kept import ResultFiles, Room, Uploads
 from eigentensor_serve.ledger import Budget, Ledger
 from eigentensor_serve.local import LocalBackend
 from eigentensor_serve.openai import routes as openai_routes
@@ -154,7 +159,13 @@ def assembled(settings: Settings, client: Client | None = None) -> Iterator[Serv
             fix="Make a token first: `eigentensor serve token new NAME`.",
         )
     parts = (settings, changes, tokens)
-    with _local(*parts) if settings.local else _paid(*parts, client or Client(settings.network)) as service:
+    if settings.local:
+        chosen = _local(*parts)
+    else:
+        client = client or Client(settings.network)
+        client.store.root.mkdir(parents=True, exist_ok=True)
+        chosen = (_called if settings.channels else _paid)(*parts, client)
+    with chosen as service:
         yield service
 
 
@@ -173,23 +184,54 @@ def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Ser
 
 @contextmanager
 def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
-    client.store.root.mkdir(parents=True, exist_ok=True)
-    deployment, decimals = client.network.deployment, client.network.deployment.token_decimals
-    total = settings.budget_total
-    most = None if total is None else to_wei(total, decimals)
-    price = to_wei(settings.max_price, decimals)
-    budget = Budget(to_wei(settings.budget, decimals), most, settings.max_tasks)
-    name = f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
+    price = to_wei(settings.max_price, client.network.deployment.token_decimals)
+    budget = replace(_budget(settings, client), tasks=settings.max_tasks)
     with (
         client,
-        closing(Ledger(settings.data / f"{name}.sqlite")) as ledger,
+        closing(Ledger(settings.data / f"{_name(client)}.sqlite")) as ledger,
         closing(PaidBackend(client, ledger, changes, budget, price, settings.retries)) as backend,
     ):
-        uploads = Uploads(client.store, ledger.database, settings.max_kept)
-        yield Service(
-                settings, backend, ledger, changes, tokens, client.store, uploads, _room(settings, client.store),
-                Metrics(), price, decimals, client.network.name, client.address, deployment.domain,
-            )  # fmt: skip
+        yield _paying(settings, backend, ledger, changes, tokens, client, price)
+
+
+@contextmanager
+def _called(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
+    price = to_wei(settings.max_price, client.network.deployment.token_decimals)
+    terms = ChannelTerms(
+        deposit=settings.deposits, most=settings.budget, recheck=settings.recheck, timeout=settings.response
+    )
+    with (
+        client,
+        closing(Ledger(settings.data / f"{_name(client)}-channels.sqlite")) as ledger,
+        ChannelLedger() as signed,
+    ):
+        operators = Operators(settings.operators, terms, client=client, ledger=signed)
+        results = ResultFiles(settings.data / "results", settings.max_kept)
+        with closing(ChannelBackend(operators, ledger, changes, results, _budget(settings, client), price)) as backend:
+            yield _paying(settings, backend, ledger, changes, tokens, client, price)
+
+
+def _name(client: Client) -> str:
+    """Of the ledger of who pays, in its market."""
+    deployment = client.network.deployment
+    return f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
+
+
+def _budget(settings: Settings, client: Client) -> Budget:
+    decimals, total = client.network.deployment.token_decimals, settings.budget_total
+    return Budget(to_wei(settings.budget, decimals), None if total is None else to_wei(total, decimals))
+
+
+def _paying(
+    settings: Settings, backend: Backend, ledger: Ledger, changes: Changes, tokens: Tokens, client: Client, price: int
+) -> Service:
+    """A service that pays at most `price` wei for what a caller names."""
+    uploads = Uploads(client.store, ledger.database, settings.max_kept)
+    deployment = client.network.deployment
+    return Service(
+        settings, backend, ledger, changes, tokens, client.store, uploads, _room(settings, client.store), Metrics(),
+        price, deployment.token_decimals, client.network.name, client.address, deployment.domain,
+    )  # fmt: skip
 
 
 def _room(settings: Settings, store: LocalStore) -> Room:

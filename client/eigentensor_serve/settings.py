@@ -2,12 +2,15 @@
 
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eigentensor.chain.units import Tokens
+from eigentensor.chain.units import Tokens, from_wei, to_wei
 from eigentensor_serve.kept import serve_folder
+
+_DEPOSITS = 10  # of a day's budget, where nothing else is said
 
 
 class Settings(BaseSettings):
@@ -19,6 +22,15 @@ class Settings(BaseSettings):
         None, description="name or .json file of the network; EIGENTENSOR_NETWORK, then `local`"
     )
     local: bool = Field(False, description="executes on this machine: no chain, no payment, no check")
+    channels: bool = Field(False, description="calls operators through channels: paid calls instead of tasks")
+    operators: tuple[str, ...] = Field(
+        (), description="with `channels`: URLs, as a JSON list; those in EIGENTENSOR_OPERATORS, then all that are known"
+    )
+    deposit: Tokens | None = Field(
+        None, description="with `channels`: tokens paid into a channel, at first and when spent; a tenth of the budget"
+    )
+    recheck: str = Field("0%", description="with `channels`: the share of calls that is executed again here")
+    response: float = Field(10, gt=0, description="with `channels`: seconds in which an operator responds")
     device: str | None = Field(
         None, description="with `local`: the device that executes; `CPU`, or what stands in for it without clang"
     )
@@ -43,6 +55,20 @@ class Settings(BaseSettings):
     max_evaluations: int = Field(10**12, gt=0, description="with `local`: what one execution may take")
     max_memory: int = Field(8 << 30, gt=0, description="with `local`: bytes that one execution may take")
     origins: tuple[str, ...] = Field((), description="origins whose pages may call, as a JSON list; none by default")
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        """Raises ValueError."""
+        if self.local and self.channels:
+            raise ValueError("`local` executes here, `channels` at operators: choose one")
+        if self.channels and not 0 < to_wei(self.deposits) <= to_wei(self.budget):
+            raise ValueError(f"a deposit of {self.deposits} is nothing, or more than the budget of {self.budget}")
+        return self
+
+    @property
+    def deposits(self) -> str:
+        """Tokens that are paid into a channel."""
+        return from_wei(to_wei(self.budget) // _DEPOSITS) if self.deposit is None else self.deposit
 
     @property
     def is_loopback(self) -> bool:

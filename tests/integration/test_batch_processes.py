@@ -1,7 +1,6 @@
 """Operators of paid calls as processes of a local network: killed in the middle, they give what is owed."""
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +13,11 @@ from eigentensor.merkle import program_root
 from eigentensor.program import encode
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_local.anvil import join
-from eigentensor_local.devnet import Devnet, Party
+from eigentensor_local.devnet import Devnet
 from eigentensor_local.processes import Running
 from support.stories.call_operators import HttpCaller, of_kind
 from support.stories.calls import scaling
-from support.stories.daemons import network_of, start, until, wait_for
+from support.stories.daemons import network_of, party_of, start, until, url_of, wait_for
 
 pytestmark = pytest.mark.slow
 CALLS = 4
@@ -30,24 +29,9 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
         yield net
 
 
-def party_of(net: Devnet, client: Chain, name: str) -> Party:
-    """An operator whose signer has tokens: what batches hold is deposited out of them."""
-    party = net.party(name)
-    join(net.network, party.owner, signer=party.signer.address)
-    client.token.mint(party.signer.address, to_wei("1"))
-    return party
-
-
 def killed(running: Running) -> None:
     os.kill(running.pid, signal.SIGKILL)
     until(lambda: not running.running)
-
-
-def url_of(running: Running) -> str:
-    wait_for(running, "calls")
-    urls = re.findall(r'"url": "(http[^"]*)"', running.log.read_text())
-    assert urls, running.tail()
-    return str(urls[-1])
 
 
 def test_an_operator_killed_amid_calls_and_batches_gives_what_it_owes(net: Devnet, tmp_path: Path) -> None:

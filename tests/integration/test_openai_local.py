@@ -13,12 +13,9 @@ import numpy as np
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
-from tinygrad import Tensor
 
 import language_model
-from eigentensor.capture import GraphProgram, TensorContext, capture
-from eigentensor.store import save_safetensors
-from eigentensor_client import byte_pairs
+from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor_client.cli import main
 from eigentensor_client.writing import Sampling, Step, Text
 from eigentensor_serve.apps.deployment import Here, deploy_local, read_named, read_parts
@@ -28,12 +25,9 @@ from eigentensor_serve.openai.texts import WRITERS, Values
 from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
-from language.decoder import SMALL, Shape, drawn
-from language.writing import writing
+from language.decoder import SMALL
+from support.programs.texts import CHAT, ENCODER, PAIRS, TINY, Files, chatting, encoding
 from support.stories.served import served
-
-PAIRS = byte_pairs.trained("a program, a task, a trace\n" * 9, 280)
-TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
 
 
 @pytest.fixture(scope="module")
@@ -46,22 +40,12 @@ def mute(apps: Apps) -> str:
 
 @pytest.fixture(scope="module")
 def chat_graph() -> GraphProgram:
-    graph, random = writing(drawn(TINY)), np.random.default_rng(3)
-    weights = {n: random.normal(0, 0.3, w.shape).astype(np.float32) for n, w in graph.weights.items()}
-    return GraphProgram(graph.program, weights, graph.states)
+    return chatting()
 
 
 def deploy_page(apps: Apps, graph: GraphProgram) -> str:
-    folder = apps.root.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tokenizer.json").write_bytes(PAIRS.to_bytes())
-    (folder / "chat.json").write_text(
-        '{"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": "tokenizer.json", "step": 3}'
-    )
-    for word, tensors in (("weights", graph.weights), ("states", graph.states)):
-        save_safetensors(folder / word, dict(tensors))
-    parts = read_parts(graph.program, str(folder / "weights"), str(folder / "states"), folder / "chat.json", apps)
-    return deploy_local(apps, "page", parts).name
+    files = Files.written(apps.root.parent / "page", graph, CHAT % 3)
+    return deploy_local(apps, "page", files.parts(apps)).name
 
 
 @pytest.fixture(scope="module")
@@ -231,28 +215,11 @@ def test_models_are_the_apps_that_speak_text(ai: openai.OpenAI, page: str, mute:
         ai.models.retrieve(mute)
 
 
-class Words:
-    """A vector for each token; no more, so that it compiles in no time."""
-
-    def __init__(self) -> None:
-        self.table = Tensor(np.random.default_rng(4).standard_normal((PAIRS.size, 5), dtype=np.float32))
-
-    def __call__(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        return self.table[tokens] * mask.unsqueeze(-1)
-
-
 @pytest.fixture(scope="module")
 def words(apps: Apps) -> np.ndarray:
     """An encoder of two texts at a time; the vectors of its tokens."""
-    model, shape, folder = Words(), (2, 6), apps.root.parent
-    inputs = {"tokens": np.zeros(shape, np.int32), "mask": np.zeros(shape, np.float32)}
-    graph = capture(model, inputs, model=model)
-    (folder / "tokenizer.json").write_bytes(PAIRS.to_bytes())
-    (folder / "encoder.json").write_text(
-        '{"schema": "eigentensor.model/1", "kind": "embeddings", "tokenizer": "tokenizer.json"}'
-    )
-    save_safetensors(folder / "table", dict(graph.weights))
-    deploy_local(apps, "words", read_parts(graph.program, str(folder / "table"), None, folder / "encoder.json", apps))
+    graph = encoding()
+    deploy_local(apps, "words", Files.written(apps.root.parent / "words", graph, ENCODER).parts(apps))
     return graph.weights["table"]
 
 

@@ -22,9 +22,10 @@ from eigentensor.errors import (
     WrongReceipt,
     WrongResult,
 )
+from eigentensor_client.channels.caller import Caller
 from eigentensor_client.channels.endpoint import Endpoint
-from eigentensor_client.channels.ledger import Ledger, Stage, root_of
-from support.stories.paid_calls import PRICE, SIGNER, Both, output, request
+from eigentensor_client.channels.ledger import Call, Ledger, Stage, root_of
+from support.stories.paid_calls import PAYER, PRICE, SIGNER, TOKEN, Both, output, request
 
 Handler = Callable[[httpx.Request], httpx.Response]
 
@@ -315,3 +316,30 @@ def test_chosen_calls_keep_their_inputs_until_they_were_executed_again(both: Bot
         assert call.body and merkle.result_of(call.receipt.outputs_root)
         ledger.executed_again(both.channel, 0)
         assert not ledger.chosen(both.channel, 0, 1)
+
+
+def test_a_call_is_found_by_its_salt_and_kept_before_its_response_is(both: Both) -> None:
+    kept: list[tuple[int, bytes]] = []
+
+    def keep(call: Call, outputs: bytes) -> None:
+        with pytest.raises(TaskNotFound):  # the ledger does not have its response yet
+            ledger.call(both.channel, call.index)
+        kept.append((call.payment.salt, outputs))
+        if len(kept) == 2:
+            raise ConfigError("the disk is full")
+
+    with both.ledger() as ledger:
+        endpoint = Endpoint("http://operator", both.operator.transport())
+        caller = Caller(ledger, ledger.account(both.channel.hex()), PAYER, endpoint, TOKEN, keep=keep)
+        first = caller.call(replace(request(1), salt=7 << 150))
+        assert ledger.calls_of(7 << 150) == [(both.channel, replace(first.call, body=b""))]
+        with pytest.raises(ConfigError, match="full"):
+            caller.call(replace(request(2), salt=8))
+        ((_, left),) = ledger.calls_of(8)
+        assert left.response is None and ledger.under_way(both.channel) == [left]
+        (taken,) = caller.resume()
+        assert (taken.call.index, kept) == (1, [(7 << 150, first.outputs), *[(8, taken.outputs)] * 2])
+        both.operator.refuses.add(request(3).body)
+        with pytest.raises(CallRefused):
+            caller.call(replace(request(3), salt=9))
+        assert ledger.calls_of(9) == [] and [call.payment.salt for call in ledger.signed(both.channel)][-1] == 9

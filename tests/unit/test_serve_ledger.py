@@ -259,3 +259,38 @@ def test_one_process_at_a_time_has_a_book(path: Path) -> None:
         Ledger(path)
     ledger.close()
     Ledger(path).close()
+
+
+def test_a_job_that_may_cost_more_is_counted_so_as_long_as_budgets_let_it(path: Path) -> None:
+    budgets = [(Budget(day=25), None), (Budget(day=18), "app")]
+    with closing(Ledger(path)) as ledger:
+        ledger.add(replace(job("a"), app="app"), ASKED, *budgets)
+        ledger.add(job("b"), ASKED, budgets[0])
+        assert ledger.expect("a", 14, *budgets).escrow == 14 and ledger.spent() == 24
+        for escrow in (16, 20):
+            with pytest.raises(BudgetSpent):
+                ledger.expect("a", escrow, *budgets)
+        assert (ledger.spent(app="app"), ledger.job("a").escrow) == (14, 14)
+        ledger.record("a", TASK | {"stage": "signed"}, state=State.ENDED, cost=3)
+        assert (ledger.spent(), ledger.spent(app="app"), ledger.spent(NOON + 1)) == (13, 3, 0)
+    with closing(Ledger(path)) as ledger:
+        assert (ledger.spent(), ledger.job("a").escrow) == (13, 14)
+
+
+def test_sums_are_those_of_the_rows_whatever_happened(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        for number in range(40):
+            at = NOON + (number % 3) * DAY
+            ledger.add(replace(job(f"{number}", escrow=number, at=at), app="app" if number % 2 else None), ASKED)
+            assert ledger.spent() == sum(range(number + 1))
+            if number % 4 == 0:
+                ledger.record(f"{number}", TASK | {"stage": "final"}, state=State.ENDED, cost=0)
+                ledger.record(f"{number}", TASK | {"stage": "final"}, state=State.ENDED, cost=number)
+            ledger.spent(NOON + DAY, "app")
+        kept = [ledger.spent(since, app) for since in (0, NOON + DAY, NOON + 2 * DAY) for app in (None, "app")]
+        ledger.forget(NOON + DAY, jobs=True)
+        forgotten = sum(n for n in range(40) if n % 3 == 0 and n % 4 == 0)
+        assert ledger.spent() == sum(range(40)) - forgotten
+    with closing(Ledger(path)) as ledger:
+        again = [ledger.spent(since, app) for since in (0, NOON + DAY, NOON + 2 * DAY) for app in (None, "app")]
+        assert [again[0] + forgotten, *again[2:]] == [kept[0], *kept[2:]]

@@ -48,6 +48,17 @@ class Request:
     """Wei."""
     inputs: bytes
     """The bindings root of the inputs; zeros: there are none."""
+    salt: int | None = None
+    """The random part of its order's nonce, by which `Ledger.calls_of` has it again; None: a new one."""
+
+
+#: Takes a call with its verified outputs, as they came, before the ledger has its response: what it does not keep is
+#: lost where the process ends then. Whatever it raises leaves the call under way.
+Keep = Callable[[Call, bytes], None]
+
+
+def kept_nowhere(call: Call, outputs: bytes) -> None:
+    """For those that want the outputs of calls that they wait for alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +93,14 @@ class Caller:
     """Of one channel; for several threads at once."""
 
     def __init__(
-        self, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, token: str, recheck: int = 0
-    ) -> None:
+        self, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, token: str, recheck: int = 0,
+        keep: Keep = kept_nowhere,
+    ) -> None:  # fmt: skip
         """`key` is the payer's. `recheck`: of a million calls so many are kept, to be executed again."""
         self._ledger, self._key, self._endpoint, self._token = ledger, key, endpoint, token
         self._account, self._payer = account, ledger.payer(account)
         self._channel = account.agreement.channel
-        self._recheck = recheck
+        self._recheck, self._keep = recheck, keep
         self._turn = threading.Condition()
         self._turns: list[_Turn] = []
         self._dropped = 0  # calls that were dropped, whose requests have not ended
@@ -252,7 +264,8 @@ class Caller:
         return len(self._turns) >= self._payer.offer.tail
 
     def _written(self, request: Request) -> Call:
-        payer, salt = self._payer, secrets.randbits(SALT)
+        payer = self._payer
+        salt = secrets.randbits(SALT) if request.salt is None else request.salt
         order = request.computation.order(payer.deal, self._channel, payer.next, salt, request.inputs)
         hash_ = task_of(payer.domain, order)
         after, voucher = payer.called(hash_, request.price)
@@ -319,6 +332,7 @@ class Caller:
         states = response.states if response.states != NONE else merkle.bindings_root({})
         root = merkle.outputs_root(_outputs_root(outputs), states)
         after = self._payer.received(response, root)
+        self._keep(replace(call, response=response), outputs)
         with self._as_written():
             self._ledger.receive(self._channel, call, response)
         self._payer = after

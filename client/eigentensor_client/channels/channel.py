@@ -13,7 +13,7 @@ import numpy as np
 
 from eigentensor import merkle, spending
 from eigentensor.channel import BatchState, ChannelState, Key, batch_of
-from eigentensor.channel.calls import Computation, DealRequest, Quote
+from eigentensor.channel.calls import Computation, DealRequest, ProgramQuote, Quote
 from eigentensor.channel.payer import Payer as Side
 from eigentensor.economics import shares
 from eigentensor.errors import (
@@ -21,6 +21,7 @@ from eigentensor.errors import (
     CallRefused,
     ChannelClosed,
     ChannelError,
+    ChannelSpent,
     ConfigError,
     InsufficientFunds,
     NoResponse,
@@ -34,7 +35,7 @@ from eigentensor.receipt.calls import SignedCall
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import NONE
 from eigentensor_client.channels import opening
-from eigentensor_client.channels.caller import Caller, Request, Response
+from eigentensor_client.channels.caller import Caller, Keep, Request, Response, kept_nowhere
 from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
 from eigentensor_client.channels.ledger import Account, Agreement, Ledger, Stage
 from eigentensor_client.channels.opening import Facts, Wish
@@ -100,14 +101,16 @@ class Channel:
     """
 
     def __init__(
-        self, client: Payer, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, policy: Policy
-    ) -> None:
+        self, client: Payer, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, policy: Policy,
+        keep: Keep = kept_nowhere,
+    ) -> None:  # fmt: skip
         """Takes the channel. Raises ChannelBusy if another process has it."""
         self.client, self.ledger = client, ledger
         self._endpoint = endpoint
         self._lock = ledger.lock(account.agreement.channel)
         deployment = client.network.deployment
-        self.caller = Caller(ledger, account, key, endpoint, deployment.token, round(policy.recheck * _MILLION))
+        recheck = round(policy.recheck * _MILLION)
+        self.caller = Caller(ledger, account, key, endpoint, deployment.token, recheck, keep)
         self._repeater = (
             Repeater(client.chain, client.gateway, ledger, unsafe=policy.unsafe) if policy.recheck else None
         )
@@ -122,10 +125,10 @@ class Channel:
     def open(
         cls, client: Payer, url: str, wish: Wish, *, policy: Policy | None = None, ledger: Ledger | None = None,
         by_wallet: bool = False, seconds: float = PATIENCE, report: Report = silent,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx.BaseTransport | None = None, keep: Keep = kept_nowhere,
     ) -> Self:  # fmt: skip
         """Opens one at the operator whose endpoint is at `url`, and takes it. `by_wallet`: the client's own key signs
-        vouchers.
+        vouchers. `keep` takes the outputs of each call, those that are taken up as well.
 
         Refuses before anything is signed or paid: TermsRefused, CallRefused, ChannelSpent, InsufficientFunds. Raises
         NoResponse, ChainError; killed after the deal was written, `take_up` goes on.
@@ -148,7 +151,7 @@ class Channel:
             first = _wait_until_served(client, endpoint, quote, seconds, report)
             account = Account(agreement, wish.deposit, Stage.AGREED, begun=first, first=first)
             ledger.add(account)
-            channel = cls(client, ledger, account, key, endpoint, policy or Policy())
+            channel = cls(client, ledger, account, key, endpoint, policy or Policy(), keep)
             undo.pop_all()
         try:
             report("opening the channel")
@@ -162,7 +165,7 @@ class Channel:
     @classmethod
     def take_up(
         cls, client: Payer, name: str, *, policy: Policy | None = None, ledger: Ledger | None = None,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx.BaseTransport | None = None, keep: Keep = kept_nowhere,
     ) -> Self:  # fmt: skip
         """The channel of that name, or of the beginning of it, from another process. Raises TaskNotFound, ChannelBusy,
         ConfigError without its key."""
@@ -171,7 +174,7 @@ class Channel:
         payer = account.agreement.deal.payer
         key = _wallets(client) if payer.lower() == client.address.lower() else ledger.key(payer)
         endpoint = Endpoint(account.agreement.url, transport)
-        channel = cls(client, ledger, account, key, endpoint, policy or Policy())
+        channel = cls(client, ledger, account, key, endpoint, policy or Policy(), keep)
         try:
             if account.stage is Stage.AGREED:
                 channel._send_opening(PATIENCE, silent)
@@ -253,13 +256,13 @@ class Channel:
     def call(
         self, program: Program, root: bytes, inputs: Mapping[str, Any], *, weights: bytes = NONE,
         states: bytes | Mapping[str, Any] = NONE, variables: Mapping[str, int] | None = None, repeat: int = 1,
-        max_price: int | None = None, seconds: float = PATIENCE,
+        max_price: int | None = None, seconds: float = PATIENCE, salt: int | None = None,
     ) -> CallResult:  # fmt: skip
         """The outputs of a program, whose root is `root`, verified: in milliseconds, where the operator is near.
 
         `weights` is a bindings root that the operator has; so is `states`, unless they are tensors, which come along.
-        `max_price` in wei is for all repeats. Raises BindingError, CallRefused, ChannelClosed, ChannelSpent,
-        NoResponse, WrongReceipt, WrongResult.
+        `max_price` in wei is for all repeats; `salt`, 192 bits that nobody guesses, names the call in the ledger.
+        Raises BindingError, CallRefused, ChannelClosed, ChannelSpent, NoResponse, WrongReceipt, WrongResult.
         """
         parts: list[Any] = [{} if part == NONE else part for part in (weights, states)]
         tensors = bound(Work(program, dict(inputs), parts[0], parts[1], variables or {}, repeat))
@@ -267,17 +270,18 @@ class Channel:
         begun = states if isinstance(states, bytes) else roots[Role.STATE]
         computation = Computation(root, weights, begun, dict(variables or {}), repeat)
         body = _body(program, {**tensors[Role.INPUT], **tensors.get(Role.STATE, {})})
-        price = self._price(root, repeat, max_price)
-        response = self._called(Request(computation, body, price, roots[Role.INPUT]), seconds)
-        return CallResult(self, response, _shaped(program, response))
+        price = self.quoted(root, repeat, max_price).price_of(repeat)
+        response = self._called(Request(computation, body, price, roots[Role.INPUT], salt), seconds)
+        return CallResult(self, response, outputs_of(program, response.outputs))
 
     def _called(self, request: Request, seconds: float) -> Response:
-        """The operator sees a channel that was opened just now some blocks later than this client."""
+        """The operator sees a channel that was opened, or funded, just now some blocks later than this client."""
         while True:
             try:
                 return self.caller.call(request, seconds)
-            except ChannelClosed:
-                if self.account.stage is not Stage.OPEN or time.monotonic() > self._new_until:
+            except (ChannelClosed, ChannelSpent) as error:
+                is_known_here = isinstance(error, ChannelSpent) and error.needed > 0
+                if is_known_here or self.account.stage is not Stage.OPEN or time.monotonic() > self._new_until:
                     raise
                 time.sleep(self.client.poll)
 
@@ -285,19 +289,26 @@ class Channel:
         """Takes up calls that were under way when a process ended. Raises as `call`."""
         return self.caller.resume(seconds)
 
-    def _price(self, program: bytes, repeat: int, most: int | None) -> int:
-        """What the operator asks. It is asked once; a call that is refused for its price asks anew."""
+    def quoted(self, program: bytes, repeat: int = 1, most: int | None = None) -> ProgramQuote:
+        """What the operator asks for a program. It is asked once; a call that is refused for its price asks anew.
+
+        Raises CallRefused for what is not offered, or costs more than `most` wei with so many repeats, NoResponse.
+        """
         if self._quote is None:
             pool = self.account.agreement.deal.pool
             self._quote = next((one for one in self._endpoint.quotes() if one.pool == pool), None)
         if self._quote is None:
             raise CallRefused("the operator offers the channel's pool no more", fix="Open another channel.")
-        price = opening.quoted(self._quote, program, repeat).price_of(repeat)
-        if most is not None and price > most:
+        try:
+            quoted = opening.quoted(self._quote, program, repeat)
+        except CallRefused:
+            self._quote = None
+            raise
+        if most is not None and (price := quoted.price_of(repeat)) > most:
             say = self.client.amount
             self._quote = None
             raise CallRefused(f"a call costs {say(price)}, more than {say(most)}", fix="Raise max_price.")
-        return price
+        return quoted
 
     # ---- Money ----
 
@@ -305,6 +316,7 @@ class Channel:
         """Adds `amount` wei to the deposit. Raises InsufficientFunds, ChainError."""
         _check_funds(self.client, amount, 0)
         self.client.chain.channels.fund(self.account.agreement.channel, amount)
+        self._new_until = time.monotonic() + PATIENCE
         self.look()
 
     def leave(self) -> None:
@@ -434,10 +446,11 @@ def _body(program: Program, tensors: Mapping[str, np.ndarray[Any, Any]]) -> byte
     return dump_safetensors(tensors, dtypes) if tensors else b""
 
 
-def _shaped(program: Program, response: Response) -> Mapping[str, np.ndarray[Any, Any]]:
-    """The outputs in the program's shapes. Raises WrongResult for those of another program, which it signed."""
+def outputs_of(program: Program, data: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs of a call, as they came, in the program's shapes. Raises WrongResult for those of another program,
+    which the operator signed."""
     try:
-        flat = parse_flat(response.outputs) if program.outputs else {}
+        flat = parse_flat(data) if program.outputs else {}
         if flat.keys() != program.outputs.keys():
             raise BindingError(f"they are named {', '.join(flat) or 'nothing'}")
         return shaped_results(program, Kind.OUTPUT, flat)

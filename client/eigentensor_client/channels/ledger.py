@@ -153,6 +153,7 @@ _TABLES = (
     computation TEXT NOT NULL, payment TEXT NOT NULL, order_hash BLOB NOT NULL, price TEXT NOT NULL,
     body BLOB NOT NULL, chosen INTEGER NOT NULL, response TEXT)""",
     "CREATE UNIQUE INDEX IF NOT EXISTS places ON calls (channel, place) WHERE dropped = 0",
+    "CREATE INDEX IF NOT EXISTS salts ON calls (json_extract(payment, '$.salt')) WHERE dropped = 0",
     """CREATE TABLE IF NOT EXISTS lines (
     channel TEXT NOT NULL, number INTEGER NOT NULL, proof TEXT NOT NULL, block INTEGER NOT NULL, state TEXT NOT NULL,
     refunded INTEGER NOT NULL, checks TEXT NOT NULL, PRIMARY KEY (channel, number))""",
@@ -350,6 +351,13 @@ class Ledger:
             return _call(row)
         raise TaskNotFound(f"channel {channel.hex()} has no call {index} that was responded to")
 
+    def calls_of(self, salt: int) -> list[tuple[bytes, Call]]:
+        """The calls of this salt, each with its channel, oldest first: those that were dropped are not among them."""
+        with self._usable():
+            query = f"SELECT channel, {_COLUMNS} FROM calls WHERE dropped = 0 AND json_extract(payment, '$.salt') = ?"
+            rows = self.database.rows(f"{query} ORDER BY number", str(salt))
+        return [(bytes.fromhex(row["channel"]), _call(row)) for row in rows]
+
     def signed(self, channel: bytes) -> list[Call]:
         """All calls that were ever signed, those too that were dropped, in the order in which they were."""
         with self._usable():
@@ -382,7 +390,13 @@ class Ledger:
 
     def state_of(self, channel: bytes, index: int) -> str:
         """How a call stands as far as its batch was looked at: `signed`, `committed`, `checked(k)`, `final, …`."""
-        return next((one.words(index) for one in self.lines(channel) if one.has(index)), "signed")
+        with self._usable():
+            rows = self.database.rows("SELECT * FROM lines WHERE channel = ? ORDER BY number DESC", channel.hex())
+        for committed in map(_committed, rows):
+            line = committed.line
+            if index >= line.first:
+                return committed.words(index) if index < line.first + line.count else "signed"
+        return "signed"
 
     def receipt(self, account: Account, index: int) -> SignedCall:
         """The receipt of a call, with its place in its batch if that was looked at. Raises TaskNotFound."""

@@ -52,7 +52,9 @@ class Completion:
         async with writers.writer(self.app, self.program, caller, self.key) as writer:
             self.jobs = writer.jobs
             while self.answer.finish is None:
-                count = min(self.chat.step, self.wanted.most - self.answer.tokens)
+                most = await writer.most()
+                # As many as fill its last execution: so the first ones are there soon.
+                count = min(self.chat.step, self.wanted.most - self.answer.tokens, most - len(prompt) % most)
                 step = writing.step(self.context, position, prompt, count, self.wanted.sampling)
                 piece = self.answer.take(step.new(await writer.write(step)))
                 position, prompt = position + step.repeat, ()

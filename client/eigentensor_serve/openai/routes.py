@@ -139,7 +139,7 @@ async def _embedded(
     for number, job in enumerate(jobs):
         if not await asking.finished(service, job, app.stage, service.settings.patience):
             raise NotYet(f"task {job.task} is not {app.stage} yet", fix=f"GET /v1/tasks/{job.task} says how it stands.")
-        outcome = await run_in_threadpool(service.backend.result, job)
+        outcome = await asking.outcome(service, job)
         part = rows[number * most : (number + 1) * most]
         vectors.append(openai_embeddings.pooled(outcome.outputs[OUTPUT], part, app.model))
     every = np.concatenate(vectors)

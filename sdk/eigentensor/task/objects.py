@@ -10,7 +10,7 @@ from eigentensor.wire import Json, word
 
 _STATES = (
     "asked", "open", "accepted", "committed", "revealed", "final", "convicted", "cancelled", "expired", "failed",
-    "void", "local",
+    "void", "local", "signed",
 )  # fmt: skip
 TaskState = Annotated[str, word(*_STATES)]
 OrderJson = Annotated[dict[str, Any], Json(Order)]
@@ -205,7 +205,8 @@ class Conviction(TypedDict):
 class Task(TypedDict):
     """`eigentensor.task/1`: a task as it stands. Amounts are wei as decimal strings, times are blocks.
 
-    A task that a service with `--local` executes itself has neither order nor money: those members are null.
+    A task that a service with `--local` executes itself has neither order nor money: those members are null. Of a paid
+    call (`serve --channels`) what its receipt does not have is null.
     """
 
     schema: Literal["eigentensor.task/1"]
@@ -213,7 +214,8 @@ class Task(TypedDict):
     task: Name
     """The task's uuid: 64 hex digits, the hash of its order."""
     state: TaskState
-    """Where it stands. `asked`: in no block yet; `void`: it never came into one; `local`: executed by the service."""
+    """Where it stands. `asked`: in no block yet; `void`: it never came into one; `local`: executed by the service;
+    `signed`: a paid call, which no batch has committed yet."""
     stage: str
     """The same in one word of the glossary: open, accepted, committed, result, checked(k) or unchecked, final, …"""
     checked: str | None

@@ -48,6 +48,7 @@ STATUS: dict[type[EigenTensorError], HTTPStatus] = {
     errors.CallRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.ChannelBusy: HTTPStatus.TOO_MANY_REQUESTS,
     errors.ChannelSpent: HTTPStatus.PAYMENT_REQUIRED,
+    errors.NoResponse: HTTPStatus.BAD_GATEWAY,
     errors.ChannelClosed: HTTPStatus.GONE,
     errors.ConfigError: HTTPStatus.NOT_IMPLEMENTED,
     errors.InsufficientFunds: HTTPStatus.PAYMENT_REQUIRED,

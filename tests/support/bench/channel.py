@@ -2,6 +2,9 @@
 which are read, executed and answered by the same server in the same way, with nothing signed and nothing written down.
 
     scripts/bench channel [CALLS]
+    scripts/bench channel --chat [ROUNDS]
+
+`--chat`: what a paid chat takes through `serve --channels`, beside `serve --local` (`chat`).
 
 All over loopback; the server and its clients share this machine's processors. Requests are signed before they are
 measured. Each line stands for so many connections, with a call under way on each: milliseconds until half and all but
@@ -46,6 +49,7 @@ from eigentensor_operator.calls.inputs import read_inputs
 from eigentensor_operator.calls.routes import SAFETENSORS
 from eigentensor_operator.calls.service import Rules
 from eigentensor_operator.node import NodeServer
+from support.bench import chat
 from support.stories.calls import CLIENT, DOMAIN, ELEMENTS, PRICE, counting, offered, ones, programs, scaling, serving
 
 CALLS, WIDE = 3000, 8
@@ -190,6 +194,9 @@ def server(folder: Path) -> Iterator[tuple[int, int, psutil.Process]]:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--chat"]:
+        chat.main(sys.argv[2:])
+        return
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else CALLS
     head = ("", "p50, ms", "p99, ms", "calls/s", "CPU, µs")
     sys.stdout.write("{:42}{:>10}{:>10}{:>10}{:>10}\n".format(*head))

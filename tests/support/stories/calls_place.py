@@ -1,11 +1,11 @@
 """An operator of paid calls on a chain, and the client that opens channels at it: a toy one, or the real endpoint."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from eigentensor import merkle
 from eigentensor.chain import Chain, Reader, to_wei
@@ -44,9 +44,10 @@ class Place:
     ) -> None:
         self.chain, self.client = operator, client
         served = programs or {program_root(): Served(doubling().program, PRICE)}
+        most = max(one.price * one.repeat for one in served.values())
         self.offer = Offer(
-            operator=operator.address, signer=SIGNER.address, nonce=1, max_price=PRICE, check_price=PRICE // 2,
-            most=1000 * PRICE, risk_each=0, risk_all=0, check_rate=WAD * 3 // 5, verifiers=2, exec=10, epoch=60, tail=8,
+            operator=operator.address, signer=SIGNER.address, nonce=1, max_price=most, check_price=PRICE // 2,
+            most=1000 * most, risk_each=0, risk_all=0, check_rate=WAD * 3 // 5, verifiers=2, exec=10, epoch=60, tail=8,
             programs=merkle.programs_root({root: one.repeat for root, one in served.items()}),
         )  # fmt: skip
         domain = client.network.deployment.channels_domain
@@ -95,27 +96,43 @@ class Place:
         self.chain.channels.close(self.offer, number)
 
 
+class Blocks(Protocol):
+    """A chain whose blocks come when they are wanted."""
+
+    def mine_past(self, block: int) -> None:
+        """Lets blocks pass until the newest one is behind `block`."""
+
+
+def doubled(stack: ExitStack) -> ServedProgram:
+    """The program that doubles, in a sandbox of its own until the stack ends."""
+    within = replace(limits(1 << 30, 60), threads=1)
+    execution = WarmExecution(doubling().program, None, within)
+    stack.callback(execution.close)
+    execution.warm()
+    return ServedProgram(program_root(), NONE, doubling().program, execution, PRICE, 1)
+
+
 class RealPlace(Place):
     """The same with the real endpoint, which is shown the chain's events as they come."""
 
-    def __init__(self, operator: Chain, client: Client, folder: Path, anvil: Anvil, stack: ExitStack) -> None:
-        programs = folder / "programs"
-        within = replace(limits(1 << 30, 60), threads=1)
-        execution = WarmExecution(doubling().program, None, within)
-        stack.callback(execution.close)
-        execution.warm()
-        served = ServedProgram(program_root(), NONE, doubling().program, execution, PRICE, 1)
+    def __init__(
+        self, operator: Chain, client: Client, folder: Path, anvil: Blocks, stack: ExitStack,
+        programs: Sequence[ServedProgram] = (),
+    ) -> None:  # fmt: skip
+        """`programs` are warm, and their owner's; by default one that doubles."""
+        served = programs or [doubled(stack)]
         domain, p = client.network.deployment.channels_domain, client.network.deployment.parameters
         ledger = CallLedger(folder / "calls.sqlite")
         stack.callback(ledger.close)
-        self.service = CallService(domain, p, SIGNER, ledger, LocalStore(folder / "shelf"), [served])
+        self.service = CallService(domain, p, SIGNER, ledger, LocalStore(folder / "shelf"), served)
         stack.callback(self.service.close)
-        where = Where(domain, client.network.deployment.token, 30, LocalStore(programs))
-        server = NodeServer(calls_app(self.service, where, self), "127.0.0.1", 0)
-        stack.callback(server.stop)
-        self.url, self._number = f"http://127.0.0.1:{server.port}", 0
+        where = Where(domain, client.network.deployment.token, 30, LocalStore(folder / "programs"))
+        self.server = NodeServer(calls_app(self.service, where, self), "127.0.0.1", 0)
+        stack.callback(self.server.stop)
+        self.url, self._number = f"http://127.0.0.1:{self.server.port}", 0
         self._stop, self._seen = threading.Event(), client.chain.node.block_number()
-        super().__init__(operator, client, folder)
+        self._listed = {one.root: one.repeat for one in served}
+        super().__init__(operator, client, folder, {s.root: Served(s.program, s.price, s.repeat) for s in served})
         feeding = threading.Thread(target=self._feed, args=[anvil])
         feeding.start()
         stack.callback(feeding.join)
@@ -127,7 +144,7 @@ class RealPlace(Place):
 
     def begin(self) -> None:
         if not self._number:
-            self.service.offer(self.offer, {program_root(): 1})
+            self.service.offer(self.offer, self._listed)
         self._number += 1
         self.chain.channels.begin(self.offer)
 
@@ -143,7 +160,7 @@ class RealPlace(Place):
         sheets = self.service.sheets(self.toy.pool, self._number)
         self.chain.channels.commit(self.offer, self._number, [change(sheet) for sheet in sheets])
 
-    def _feed(self, anvil: Anvil) -> None:
+    def _feed(self, anvil: Blocks) -> None:
         """Calls are served from the block after a begin and an opening on, which comes at once."""
         reader = Reader(self.client.network)
         while not self._stop.wait(0.02):

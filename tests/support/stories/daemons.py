@@ -1,5 +1,6 @@
 """Operators as processes of a local network: how tests start them, give them work, and hurry the chain."""
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -7,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eigentensor import economics
-from eigentensor.chain import to_wei
+from eigentensor.chain import Chain, to_wei
 from eigentensor.program import Role
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.task_view import TaskView
+from eigentensor_local.anvil import join
 from eigentensor_local.devnet import Devnet, Party, devnet
 from eigentensor_local.processes import Running
 from support.generated.programs import Example, generate
@@ -67,6 +69,22 @@ def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_cli
     running = net.processes.start(party.name, command, environment, ready=ready)
     begun[running.pid] = running.log.stat().st_size if running.log.exists() else 0
     return running
+
+
+def party_of(net: Devnet, client: Chain, name: str) -> Party:
+    """An operator whose signer has tokens: what batches hold is deposited out of them."""
+    party = net.party(name)
+    join(net.network, party.owner, signer=party.signer.address)
+    client.token.mint(party.signer.address, to_wei("1"))
+    return party
+
+
+def url_of(running: Running) -> str:
+    """Where an operator takes calls."""
+    wait_for(running, "calls")
+    urls = re.findall(r'"url": "(http[^"]*)"', running.log.read_text())
+    assert urls, running.tail()
+    return str(urls[-1])
 
 
 def pass_window(net: Devnet, client: Client, task: TaskView) -> None:
