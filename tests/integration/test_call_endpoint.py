@@ -29,7 +29,7 @@ from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.calls.interface import DrawnShare, Load
-from eigentensor_operator.calls.service import Rules
+from eigentensor_operator.calls.service import CONCLUSIONS, Rules
 from support.stories.calls import (
     DOMAIN,
     ELEMENTS,
@@ -496,6 +496,28 @@ def test_what_is_no_last_voucher_is_not_signed(endpoint: Endpoint) -> None:
     busy = conclude(client, last_of(client))
     assert busy.status_code == 503 and "being committed" in busy.json()["detail"]
     assert not endpoint.service.concluding(endpoint.pool)
+
+
+def test_conclusions_do_not_put_off_a_commit(endpoint: Endpoint) -> None:
+    """They are few at a time, and none begins when a commit is due; who is owed nothing may conclude at any time."""
+    service, pool = endpoint.service, endpoint.pool
+    clients = [endpoint.client(seed) for seed in range(0x40, 0x40 + CONCLUSIONS + 2)]
+    for client in clients[:-1]:
+        client.call()
+    for client in clients[:CONCLUSIONS]:
+        assert conclude(client, last_of(client)).status_code == 200
+    late = clients[CONCLUSIONS]
+    busy = conclude(late, last_of(late))
+    assert busy.status_code == 503 and "about to be committed" in busy.json()["detail"]
+    for client in clients[:CONCLUSIONS]:
+        endpoint.chain.show(events.Concluded, client.payer.channel, 1, PRICE, 10**6 - PRICE)
+    endpoint.chain.mine(endpoint.offer.epoch // 2)
+    assert not service.concluding(pool)
+    assert conclude(late, last_of(late)).status_code == 503
+    assert conclude(clients[-1], last_of(clients[-1])).status_code == 200
+    assert not service.concluding(pool)
+    (sheet,) = service.sheets(pool, 1)
+    assert sheet.count == 1
 
 
 def test_a_conclusion_outlives_a_restart(tmp_path: Path, made: Programs) -> None:

@@ -132,6 +132,11 @@ class ServedChannel:
         return Load(voucher.count - count, voucher.amount - amount, 1, voucher.count - voucher.acked)
 
     @property
+    def is_owed(self) -> bool:
+        """Whether it has calls that stand in no sheet of a batch that is committed or may be."""
+        return self.payee.count > self.base[0]
+
+    @property
     def is_short(self) -> bool:
         """See `Calls`."""
         most, part = FULL

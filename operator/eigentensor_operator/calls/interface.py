@@ -84,8 +84,8 @@ class Calls(Protocol):
         """The offers that calls are served by, which are to be on chain, by the names of their pools."""
 
     def concluding(self, pool: bytes) -> Mapping[bytes, Conclusion]:
-        """The channels of a pool that are concluded, and not yet on chain: before the next commit they have to be,
-        since no batch has their calls any more."""
+        """The channels of a pool that are concluded, and not yet on chain, with calls that no batch has, and none will:
+        they have to be on chain before the next commit."""
 
     def deal_of(self, channel: bytes) -> Deal:
         """The terms of a channel. Raises ChannelClosed."""

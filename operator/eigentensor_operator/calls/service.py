@@ -68,6 +68,8 @@ from eigentensor_operator.calls.standing import KEPT, Sheets, Standing
 PAGE = 256
 #: Deals that nobody has opened yet, of which the newest are kept.
 DEALS = 10_000
+#: Channels of a pool that are concluded at a time, and not yet on chain: each takes a message before the next commit.
+CONCLUSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +322,8 @@ class CallService:
                 raise ChannelBusy("calls are under way", fix="Wait for them.")
             if self._standing.is_committing(known.pool):
                 raise ServiceBusy("its calls are being committed", fix="Try again in some blocks.")
+            if known.is_owed and not self._may_conclude(known.pool):
+                raise ServiceBusy("its calls are about to be committed", fix="Try again in some blocks.")
             known.payee.check_last(voucher, payers)
             signers = self._key.sign(hash_of(self.domain, voucher))
             conclusion = Conclusion(voucher, payers, signers, self._standing.head)
@@ -328,11 +332,16 @@ class CallService:
             self._weigh(known)
         return signers
 
+    def _may_conclude(self, pool: bytes) -> bool:
+        """Whether there is time to send a last voucher before the next commit: clients cannot put that off."""
+        return not self._standing.is_due(pool) and len(self.concluding(pool)) < CONCLUSIONS
+
     def concluding(self, pool: bytes) -> Mapping[bytes, Conclusion]:
         """See `Calls`."""
         with self._lock:
             waiting = ((name, self._channels.get(name), one) for name, one in self._conclusions.items())
-            return {name: one for name, known, one in waiting if known and known.pool == pool and not known.is_over}
+            mine = ((name, known, one) for name, known, one in waiting if known and known.pool == pool)
+            return {name: one for name, known, one in mine if known.is_owed and not known.is_over}
 
     def deal_of(self, channel: bytes) -> Deal:
         """See `Calls`."""
@@ -550,7 +559,7 @@ class CallService:
             for channel, known in self._channels.items():
                 is_served = known.pool == pool and known.conclusion is None
                 may_stand = is_served and self._standing.may_stand(pool, channel, number)
-                if may_stand and known.payee.count > known.base[0] and (sheet := known.payee.sheet()) is not None:
+                if may_stand and known.is_owed and (sheet := known.payee.sheet()) is not None:
                     sheets.append((channel, known.base[0], sheet))
             self._ledger.keep_sheets(pool, number, sheets)
             self._standing.drained[pool, number] = sheets

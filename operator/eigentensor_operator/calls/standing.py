@@ -85,6 +85,11 @@ class Standing:
         begun = [life for life in lives if life is not None and life.state is BatchState.BEGUN]
         return any(self.head <= life.commit_by for life in begun)
 
+    def is_due(self, pool: bytes) -> bool:
+        """Whether half of the epoch is over of a batch that is not committed: it is as soon as it has calls."""
+        begun = (life for life in self.chain.batches_of(pool) if life.state is BatchState.BEGUN)
+        return any(life.begun_at + life.offer.epoch // 2 <= self.head <= life.commit_by for life in begun)
+
     def may_stand(self, pool: bytes, channel: bytes, number: int) -> bool:
         """Whether a channel may have a line in a batch."""
         life = self.channel(pool, channel)
