@@ -44,7 +44,7 @@ from eigentensor_operator.store import Store
 from support.stories.calls import ELEMENTS, Programs, ones, scaling
 
 PRICE = to_wei("0.0001")
-PATIENCE = 90.0  # seconds
+PATIENCE = 180.0  # seconds
 PAYER = Key(b"\x22" * 32)
 
 
