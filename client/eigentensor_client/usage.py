@@ -53,7 +53,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "challenge show": ("challenge show 1",),
     "challenge watch": ("challenge watch", "challenge watch 1"),
     "challenge claim": ("challenge claim --dry-run", "challenge claim --withdraw"),
-    "serve": ("serve --local", "serve --budget 10 --max-price 0.05", "serve --channels --budget 5"),
+    "serve": ("serve --local", "serve --channels --budget 5"),
     "serve token new": ("serve token new laptop",),
     "serve token list": ("serve token list",),
     "serve token remove": ("serve token remove laptop",),

@@ -109,7 +109,8 @@ def tasks(service: Service) -> APIRouter:
 
     @routes.get(
         "/v1/tasks/{task}/receipt",
-        responses=response(Receipt, "The file", headers=documents.HEADERS) | _MAY_WAIT,
+        responses=response(Receipt, "The file; of a call `eigentensor.call-receipt/1`", headers=documents.HEADERS)
+        | _MAY_WAIT,
     )
     def read_receipt(job: Own) -> Response:
         """The receipt: who signed what, in one file that `eigentensor receipt check` verifies."""

@@ -43,6 +43,7 @@ from eigentensor_serve.service import Metrics, Service
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 
+OPENING = 120.0  #: seconds that the opening of a channel may take: some blocks
 BODIES = 4  #: of the largest size that are in memory at a time; of one caller half of that
 #: What pages may read of an answer, beside its body.
 _EXPOSED = [
@@ -198,8 +199,9 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
 def _called(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
     price = to_wei(settings.max_price, client.network.deployment.token_decimals)
     terms = ChannelTerms(
-        deposit=settings.deposits, most=settings.budget, recheck=settings.recheck, timeout=settings.response
-    )
+        deposit=settings.deposits, most=settings.budget, recheck=settings.recheck, timeout=settings.response,
+        opening=OPENING,
+    )  # fmt: skip
     with (
         client,
         closing(Ledger(settings.data / f"{_name(client)}-channels.sqlite")) as ledger,

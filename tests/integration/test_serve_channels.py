@@ -14,7 +14,7 @@ import pytest
 
 import language_model
 from eigentensor.chain import Chain, Network, anvil_account, to_wei
-from eigentensor.errors import BudgetSpent, ConfigError, NoResponse, ServiceBusy, TaskError
+from eigentensor.errors import BudgetSpent, ConfigError, NoResponse, NotChecked, ServiceBusy, TaskError
 from eigentensor.receipt.calls import SignedCall, prove
 from eigentensor.reexecution.confined import limits
 from eigentensor.reexecution.warm import WarmExecution
@@ -176,7 +176,7 @@ def ask_of(models: dict[str, tuple[Files, ServedProgram]], value: int = 1, **ter
 
 
 def test_openais_client_chats_and_embeds_through_channels(
-    started: Callable[..., Any], places: list[RealPlace], models: dict[str, tuple[Files, ServedProgram]]
+    started: Callable[..., Any], places: list[RealPlace], models: dict[str, tuple[Files, ServedProgram]], anvil: Anvil
 ) -> None:
     graph = models["page"][0].graph
     with started() as service, listening(service) as url, ai_at(url) as ai:
@@ -208,11 +208,21 @@ def test_openais_client_chats_and_embeds_through_channels(
             "committed",
             places[0].offer.operator,
         )
+        backend, job = backend_of(service), service.ledger.job(task)
+        assert not backend.reached(job, "final") and not backend.reached(job, "checked")
         refused = httpx.post(f"{url}/v1/tasks/{task}/cancel").json()
         assert refused["code"] == "TaskError" and "cannot be taken back" in refused["detail"]
         assert httpx.get(f"{url}/v1/tasks/{task}/explain").json()["waits_for"] == "the end of its batch's window"
         fee = channel.client.network.deployment.parameters.g_chunk
         assert service.ledger.spent() == channel.payer.amount + fee, "all calls, and the opening"
+
+        places[0].close_batch(anvil)
+        channel.look()
+        shown = httpx.get(f"{url}/v1/tasks/{task}").json()
+        assert (shown["state"], shown["stage"], shown["checked"]) == ("final", "final", "unchecked")
+        assert backend.reached(job, "final")
+        with pytest.raises(NotChecked):
+            backend.reached(job, "checked")
 
 
 def place_of(service: Service, signed: SignedCall) -> bytes:

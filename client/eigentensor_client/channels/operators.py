@@ -60,6 +60,8 @@ class Terms:
     """The share of calls that is executed again here."""
     timeout: float = PATIENCE
     """Seconds in which an operator responds; the next one is called then."""
+    opening: float | None = None
+    """Seconds in which a channel is opened, blocks that it waits for included; None: those of `timeout`."""
 
     def __post_init__(self) -> None:
         for name in ("deposit", "most", "max_price", "value_at_risk"):
@@ -189,8 +191,8 @@ class Operators:
         with self._turn(url):
             taken = self._taken(url) or Channel.open(
                 self.client, url, self.terms.wish(self.client, program, repeat), policy=self.terms.policy,
-                ledger=self.ledger, report=report, seconds=self.terms.timeout, transport=self._transports.get(url),
-                keep=self.keep,
+                ledger=self.ledger, report=report, seconds=self.terms.opening or self.terms.timeout,
+                transport=self._transports.get(url), keep=self.keep,
             )  # fmt: skip
             self._channels[url] = taken
             return taken
