@@ -27,8 +27,6 @@ from eigentensor.program import Role
 from eigentensor.task import Challenged, Convicted, Event, Failed, Paid, Settled, State
 from eigentensor_client import transfer
 from eigentensor_client.amounts import number
-from eigentensor_client.channels.channel import Channel, Policy
-from eigentensor_client.channels.opening import Wish
 from eigentensor_client.client import Client
 from eigentensor_client.examples import FOLDER as EXAMPLES
 from eigentensor_client.games import line
@@ -42,8 +40,9 @@ from eigentensor_local.actors import LIE, SilentOperator
 from eigentensor_local.devnet import CALL_PRICE, Devnet, Party, devnet
 from eigentensor_local.processes import Running, ended_by_signals
 
-if TYPE_CHECKING:
-    from eigentensor.capture import GraphProgram  # tinygrad looks for its cache when it is imported: not before `main`
+if TYPE_CHECKING:  # tinygrad looks for its cache when it is imported: not before `main`
+    from eigentensor.capture import GraphProgram
+    from eigentensor_client.channels.channel import Channel
 
 BLOCK_TIME = 0.5
 OPERATORS = {"EIGENTENSOR_OPERATOR_CAPACITY": "1"}  # one task at a time: there is work for all three
@@ -400,6 +399,9 @@ def call(
 ) -> None:  # fmt: skip
     """A digit in each call, all in one channel, and then one transaction for all of them. Who pays executes each call
     again: so the one that is wrong is found."""
+    from eigentensor_client.channels.channel import Channel, Policy
+    from eigentensor_client.channels.opening import Wish
+
     caller.joined.result()
     caller.daemon.wait_ready()
     program, price = bytes.fromhex(single.uuid), to_wei(CALL_PRICE, client.network.deployment.token_decimals)
@@ -436,7 +438,7 @@ def call(
 
 
 def _read_digits(
-    show: Show, channel: Channel, single: "GraphProgram", images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]
+    show: Show, channel: "Channel", single: "GraphProgram", images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]
 ) -> tuple[float, int]:
     """Calls with one image after the other, as many at once as the offer lets: the seconds, and how many are right."""
     program, root = single.program, bytes.fromhex(single.uuid)
@@ -497,7 +499,7 @@ class _Batches:
         return bool(convicted) and not any(self._chain.channels.payback_at(event.batch).left for event in convicted)
 
 
-def _watch(show: Show, client: Client, channel: Channel, batches: _Batches, bar: Bar) -> None:
+def _watch(show: Show, client: Client, channel: "Channel", batches: _Batches, bar: Bar) -> None:
     """Looks at the channel until the liar is convicted and the calls are paid back, and says what happens."""
     committed, began = 0, time.monotonic()
     bar("the operator commits to all calls at once")

@@ -84,6 +84,24 @@ def test_a_network_with_a_liar_says_how_to_see_it_convicted(
     assert "the referee computes another value than the executor claims" in ended[-1].stdout
 
 
+@pytest.mark.slow
+def test_a_channel_is_opened_and_concluded_on_a_network_as_it_is_started(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*NETWORK, "--operators", "2", "--block-time", "0.5"]
+    with start(words, tmp_path) as network:
+        assert network.stdout is not None
+        url = json.loads(network.stdout.readline())["calls"]
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        opened = typed("eigentensor", "channel", "open", url, "--deposit", "0.1", "--json")
+        assert opened.returncode == 0, opened.stderr
+        closed = typed("eigentensor", "channel", "close", json.loads(opened.stdout)["channel"][:10], "--json")
+        network.send_signal(signal.SIGINT)
+        network.communicate(timeout=60)
+    assert closed.returncode == 0, closed.stderr
+    assert json.loads(closed.stdout)["stage"] == "ended" and "concludes nothing" not in closed.stderr
+
+
 def typed(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
     module = ["-m", "eigentensor_client"] if program == "eigentensor" else []
     return subprocess.run([sys.executable, *module, *words], capture_output=True, text=True, timeout=240)
@@ -108,6 +126,10 @@ def test_the_demo_shows_everything_and_leaves_nothing(home: Path, tmp_path: Path
         "was convicted",
         "gave no result",
         "burned",
+        "1,000 digits, a call each: ",
+        "one transaction commits to ",
+        "call 617 is wrong, as this machine computes it: challenged",
+        "what all calls of the batch cost",
         "Nothing is left of it",
     ):
         assert text in done.stdout

@@ -1,5 +1,7 @@
 """A liar's results and its account of them differ from the truth in one bit, and agree with each other."""
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -29,3 +31,9 @@ def test_a_lie_is_one_bit_and_one_call_of_a_consistent_account(seed: int) -> Non
     pairs = ((results.outputs, wrong.outputs), (results.states, wrong.states))
     flipped = [np.bitwise_count(bits(a) ^ bits(b)).sum() for a, b in pairs]
     assert 1 <= sum(flipped) <= len(example.program.results)
+
+
+def test_the_demo_is_loaded_without_tinygrad() -> None:
+    """Which looks for its cache, and for the processes that it may start, when it is imported."""
+    code = "import sys\nimport eigentensor_local.demo\nassert 'tinygrad' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -46,6 +46,7 @@ from eigentensor_client.payer import Payer
 from eigentensor_client.transfer import Report, bound, silent
 
 _MILLION = 1_000_000
+_OFFERED = 15.0  # seconds in which an offer that is quoted comes onto the chain
 _CONVICTED = BatchState.CONVICTED.name.lower()
 
 
@@ -140,6 +141,7 @@ class Channel:
             domain = client.network.deployment.channels_domain
             report("asking for quotes")
             quote = opening.choose(endpoint.quotes(), wish, domain, client.amount)
+            _wait_until_offered(client, quote, min(_OFFERED, seconds), report)
             opening.check_chain(quote, wish, _facts(client, quote))
             _check_funds(client, wish.deposit)
             key = _wallets(client) if by_wallet else ledger.new_key()
@@ -408,6 +410,14 @@ def _facts(client: Payer, quote: Quote) -> Facts:
     else:
         stake = chain.stake.free_stake(offer.operator, block + shares.lifetime(p, offer.exec, offer.epoch))
     return Facts(block, pool, state, stake, needed, chain.stake.is_slashing_paused())
+
+
+def _wait_until_offered(client: Payer, quote: Quote, seconds: float, report: Report) -> None:
+    """An operator that has just started quotes its offer some blocks before that is on chain."""
+    end = time.monotonic() + seconds
+    while not client.chain.channels.pool_at(quote.pool).offered and time.monotonic() < end:
+        report("waiting for the operator's offer to be on chain")
+        time.sleep(client.poll)
 
 
 def _wait_until_served(client: Payer, endpoint: Endpoint, quote: Quote, seconds: float, report: Report) -> int:
