@@ -49,7 +49,7 @@ def call_server(
     """Serves them over HTTP from a thread. `store` has programs and weights by root. Raises ConfigError."""
     deployment = network.deployment
     where = Where(deployment.channels_domain, deployment.token, ceil(settings.call_seconds), store)
-    return NodeServer(calls_app(service, where, draws), *settings.calls_address)
+    return NodeServer(calls_app(service, where, draws), *settings.calls_address, service.loop)
 
 
 def programs_of(settings: Settings, decimals: int) -> list[PricedProgram]:
