@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from statistics import median_low
 
-from eth_utils.address import is_address, to_checksum_address
-
 from eigentensor import economics
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.economics.pricing import Ask
 from eigentensor.schemas.network import Lately, Operator
 from eigentensor.task import Life, words

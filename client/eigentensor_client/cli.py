@@ -261,6 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and exits with a code of the table in client/README.md."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     os.environ.setdefault("ETH_HASH_BACKEND", "pysha3")  # the other one loads a parser of C
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # a command of its own, with rich and click
     _prepare_streams()
     as_json = "--json" in words
     if COMPLETES in os.environ:

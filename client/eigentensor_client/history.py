@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal, Self
 
-from eth_utils.address import is_address
 from typing_extensions import TypedDict
 
 from eigentensor import merkle
+from eigentensor.addresses import is_address
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy, TaskError
 from eigentensor.task import NONE, Domain, Order, order_uuid
 from eigentensor.task.objects import OrderJson

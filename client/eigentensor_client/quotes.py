@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from eth_utils.address import is_address
-
 from eigentensor import economics, merkle
+from eigentensor.addresses import is_address
 from eigentensor.economics import Parameters
 from eigentensor.economics.pricing import Ask, price_policy, readable
 from eigentensor.program import Program

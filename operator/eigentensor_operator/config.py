@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import platformdirs
-from eth_utils.address import is_address, to_checksum_address
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from eigentensor import economics, merkle
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.chain import Network, Tokens, load_account, to_wei
 from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
 from eigentensor.economics.pricing import Pricing

@@ -1,9 +1,11 @@
 """EigenLayer's node API (spec v0.0.1), health for orchestrators, and metrics, over HTTP."""
 
+import asyncio
 import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
@@ -11,6 +13,7 @@ from importlib.metadata import version
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import generate_latest
+from starlette.types import ASGIApp
 
 from eigentensor.errors import ConfigError
 from eigentensor.web.server import server
@@ -93,22 +96,32 @@ def node_app(services: Callable[[], list[Service]], metrics: Metrics) -> FastAPI
 
 
 class NodeServer:
-    """Serves the app from a thread until `stop`. Port 0 takes a free one: `port` says which."""
+    """Serves the app from a thread until `stop`, or in an event loop that runs in one. Port 0 takes a free one: `port`
+    says which."""
 
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, host: str, port: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
         try:
             listening = socket.create_server((host, port))
         except OSError as error:
             raise ConfigError(f"{host}:{port} cannot be listened on: {error}", fix="Choose another --port.") from None
         self.port = int(listening.getsockname()[1])
         self._server = server(app)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
-        self._thread.start()
+        self._ended: Future[None] = Future()
+        if loop is not None:
+            self._ended = asyncio.run_coroutine_threadsafe(self._server.serve([listening]), loop)
+        else:
+            threading.Thread(target=self._run, args=[listening], daemon=True).start()
+
+    def _run(self, listening: socket.socket) -> None:
+        try:
+            self._server.run([listening])
+        finally:
+            self._ended.set_result(None)
 
     def stop(self) -> None:
         """Ends the server, within five seconds."""
         self._server.should_exit = True
-        self._thread.join(timeout=5)
+        wait([self._ended], timeout=5)
 
 
 class Pulse:

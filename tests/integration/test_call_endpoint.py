@@ -1,5 +1,6 @@
 """The endpoint of paid calls with a payer on the other side; what happens on chain is shown to it by hand."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -374,16 +375,16 @@ def test_a_failed_call_refuses_those_behind_it(
     before = client.payer
     payments = [client.payment(work, x) for _ in range(3)]
     execution = made.served["scaling"].execution
-    run, hold = execution.execute, threading.Event()
+    run, hold = execution.execute_async, threading.Event()
 
-    def killed(*arguments: Any) -> Any:
-        hold.wait(30)
-        monkeypatch.setattr(execution, "execute", run)
+    async def killed(*arguments: Any) -> Any:
+        await asyncio.to_thread(hold.wait, 30)
+        monkeypatch.setattr(execution, "execute_async", run)
         execution._warm._child.process.kill()  # type: ignore[union-attr]
         execution._warm._child.ended.wait(30)  # type: ignore[union-attr]
-        return run(*arguments)
+        return await run(*arguments)
 
-    monkeypatch.setattr(execution, "execute", killed)
+    monkeypatch.setattr(execution, "execute_async", killed)
     refusals: list[str] = []
 
     def post(payment: Payment) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from eth_abi.abi import encode
-from eth_abi.exceptions import EncodingError
 from eth_abi.grammar import parse
 from eth_account import Account
 from eth_account.messages import encode_typed_data
@@ -499,7 +498,7 @@ def _plain(value: Any) -> Any:
 
 def test_a_function_takes_no_bytes_that_are_too_few() -> None:
     for root in (b"", bytes(31), bytes(33), "0x" + "00" * 32):
-        with pytest.raises(EncodingError):
+        with pytest.raises(ValueError):
             Function(b"", ("bytes32",), ()).data((root,))
     assert Function(b"", ("bytes32",), ()).data((bytes(32),)) == bytes(32)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor import economics
 from eigentensor.chain import from_wei

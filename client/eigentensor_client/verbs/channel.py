@@ -251,8 +251,7 @@ def _taken(network: str | None, name: str, *, json: bool) -> "Iterator[tuple[Scr
 
 def _url(client: "Client", operator: str) -> str:
     """Where an operator takes calls. Raises CallRefused for an address that says nowhere that it does."""
-    from eth_utils.address import is_address
-
+    from eigentensor.addresses import is_address
     from eigentensor.errors import CallRefused
     from eigentensor_client.channels.operators import announced
 

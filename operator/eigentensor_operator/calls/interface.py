@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import add, sub
 from typing import Protocol
 
 from eigentensor.channel import CallReceipt, Deal, Offer, Sheet, Voucher
@@ -25,13 +24,14 @@ class Load:
     tails: int = 0
 
     def __add__(self, other: "Load") -> "Load":
-        return Load(*map(add, self._all(), other._all()))
+        return Load(
+            self.leaves + other.leaves, self.amount + other.amount, self.lines + other.lines, self.tails + other.tails
+        )  # fmt: skip
 
     def __sub__(self, other: "Load") -> "Load":
-        return Load(*map(sub, self._all(), other._all()))
-
-    def _all(self) -> tuple[int, int, int, int]:
-        return self.leaves, self.amount, self.lines, self.tails
+        return Load(
+            self.leaves - other.leaves, self.amount - other.amount, self.lines - other.lines, self.tails - other.tails
+        )  # fmt: skip
 
     @property
     def gas(self) -> int:

@@ -1,19 +1,22 @@
-"""The thread that executes calls, one after the other, writes them down in groups, and answers them.
+"""The lane that executes calls, one after the other, writes them down in groups, and answers them.
 
 A call is answered when it is on disk. Those that come while one is executed wait together, and are written in one
-transaction: the more there are, the less each waits for the disk.
+transaction: the more there are, the less each waits for the disk. It is one thread with an event loop, which serves its
+calls over HTTP, too, while programs compute and the disk writes: what two threads hand to each other call by call costs
+more than what they do.
 """
 
-import queue
+import asyncio
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
+from uvicorn.loops.auto import auto_loop_factory
 
 from eigentensor.errors import EigenTensorError, ServiceBusy
 from eigentensor_operator.calls.channels import Answer, Ticket
@@ -21,6 +24,7 @@ from eigentensor_operator.calls.ledger import Executed
 
 GROUP = 64  #: calls that are written together at most
 LINGER = 0.005  #: seconds after which a group is written, whoever waits; or as long as the last one took to write
+QUICK = 0.0005  #: seconds that a write may take for which others wait, rather than for a thread
 _log = structlog.get_logger(__name__)
 
 
@@ -45,7 +49,7 @@ class Job:
 class Work(Protocol):
     """What the lane does."""
 
-    def execute(self, ticket: Ticket) -> Done | None:
+    async def execute(self, ticket: Ticket) -> Done | None:
         """Executes a call; None: it repeats one that is on disk, and was answered. Raises EigenTensorError."""
 
     def failed(self, ticket: Ticket) -> None:
@@ -62,51 +66,66 @@ class Work(Protocol):
 
 
 class Lane:
-    """One thread, until `close`."""
+    """One thread with an event loop, `loop`, until `close`; another one writes."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._jobs: queue.SimpleQueue[Ticket | Job | None] = queue.SimpleQueue()
-        self._linger = LINGER
-        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
+        self._jobs: asyncio.Queue[Ticket | Job | None] = asyncio.Queue()
+        self._writing = LINGER  # seconds that the last group took
+        self._disk = ThreadPoolExecutor(1, "ledger")
+        begun: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(target=self._main, args=[begun], name="calls", daemon=True)
         self._thread.start()
+        self.loop = begun.result()
 
     def put(self, ticket: Ticket) -> None:
         """Executes a call, after those before it; its future has the answer, whoever waits for it or goes."""
         ticket.future.set_running_or_notify_cancel()
-        self._jobs.put(ticket)
+        self._put(ticket)
 
     def after(self, do: Callable[[], object]) -> "Future[object]":
         """Does something when all calls before it are on disk."""
         job = Job(do)
-        self._jobs.put(job)
+        self._put(job)
         return job.done
 
     def close(self) -> None:
         """Ends when what was put is done."""
-        self._jobs.put(None)
+        self._put(None)
         self._thread.join()
+        self._disk.shutdown()
 
-    def _run(self) -> None:
-        job = self._jobs.get()
+    def _put(self, job: Ticket | Job | None) -> None:
+        if threading.current_thread() is self._thread:
+            self._jobs.put_nowait(job)
+        else:
+            self.loop.call_soon_threadsafe(self._jobs.put_nowait, job)
+
+    def _main(self, begun: "Future[asyncio.AbstractEventLoop]") -> None:
+        with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+            begun.set_result(runner.get_loop())
+            runner.run(self._run())
+
+    async def _run(self) -> None:
+        job = await self._jobs.get()
         while job is not None:
             group: list[Done] = []
-            until = time.perf_counter() + self._linger
+            until = time.perf_counter() + max(LINGER, self._writing)
             while isinstance(job, Ticket):
-                if (done := self._execute(job)) is not None:
+                if (done := await self._execute(job)) is not None:
                     group.append(done)
                 if len(group) >= GROUP or time.perf_counter() > until or self._jobs.empty():
                     break
-                job = self._jobs.get()  # nobody else takes from it
-            self._write(group)
+                job = self._jobs.get_nowait()
+            await self._write(group)
             if isinstance(job, Job):
-                self._do(job)
+                await self.loop.run_in_executor(self._disk, self._do, job)
             if job is not None:
-                job = self._jobs.get()
+                job = await self._jobs.get()
 
-    def _execute(self, ticket: Ticket) -> Done | None:
+    async def _execute(self, ticket: Ticket) -> Done | None:
         try:
-            done = self._work.execute(ticket)
+            done = await self._work.execute(ticket)
         except EigenTensorError as error:
             self._work.failed(ticket)
             ticket.future.set_exception(error)
@@ -120,13 +139,16 @@ class Lane:
             self._work.written(ticket)
         return done
 
-    def _write(self, group: list[Done]) -> None:
+    async def _write(self, group: list[Done]) -> None:
         if not group:
             return
         start = time.perf_counter()
         try:
-            self._work.write(group)
-            self._linger = max(LINGER, time.perf_counter() - start)
+            if self._writing < QUICK:
+                self._work.write(group)
+            else:
+                await self.loop.run_in_executor(self._disk, self._work.write, group)
+            self._writing = time.perf_counter() - start
         except (sqlite3.Error, OSError) as error:
             self._work.stop(f"the ledger cannot be written: {error}")
             for done in group:

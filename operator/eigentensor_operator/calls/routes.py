@@ -4,9 +4,10 @@ The wire of a call is `eigentensor.channel.calls`' and `x402`'s; this maps it to
 """
 
 import asyncio
+import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
@@ -14,8 +15,9 @@ from urllib.parse import parse_qsl, urlencode
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.types import Scope
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eigentensor import merkle
 from eigentensor.channel import LineProof, open_line, recover, x402
@@ -33,6 +35,7 @@ from eigentensor_operator.calls.interface import DrawnShare, Draws
 from eigentensor_operator.calls.service import CallService
 
 SAFETENSORS = "application/vnd.safetensors"
+_CALLS = re.compile("/v1/channels/([^/]+)/calls")
 _SMALL = 1 << 18  # bytes of a body that is hashed at once, instead of in a thread
 _JSON = 1 << 16  # bytes of any other body
 _BODIES = 8  # largest bodies that are in memory at a time
@@ -51,17 +54,21 @@ class Where:
     store: LocalStore
 
 
-def calls_app(service: CallService, where: Where, draws: Draws) -> FastAPI:
-    """The endpoint of paid calls."""
-    app = FastAPI(title="EigenTensor calls", version=version("eigentensor"), openapi_url=None)
-    problems.install(app)
+def calls_app(service: CallService, where: Where, draws: Draws) -> ASGIApp:
+    """The endpoint of paid calls, to be served in the service's event loop."""
     limit = service.rules.body
 
     def limit_of(scope: Scope) -> int:
-        return limit if scope["path"].endswith("/calls") else _JSON
+        return limit if _CALLS.fullmatch(scope["path"]) else _JSON
 
-    app.add_middleware(BodyLimit, limit=limit_of, total=_BODIES * limit)
-    app.add_route("/v1/channels/{channel}/calls", _calls(service, where), methods=["POST"])
+    calls = _Calls(service, where, _others(service, where, draws))
+    return problems.Heads(BodyLimit(calls, limit=limit_of, total=_BODIES * limit))
+
+
+def _others(service: CallService, where: Where, draws: Draws) -> FastAPI:
+    """All but the calls themselves."""
+    app = FastAPI(title="EigenTensor calls", version=version("eigentensor"), openapi_url=None)
+    problems.install(app)
 
     @app.get("/v1/deals")
     def quotes() -> Response:
@@ -134,36 +141,57 @@ def calls_app(service: CallService, where: Where, draws: Draws) -> FastAPI:
     return app
 
 
-def _calls(service: CallService, where: Where) -> Callable[[Request], Any]:
-    """What answers calls. It is a plain route: nothing of a call is validated twice."""
+class _Calls:
+    """What answers calls, and leaves all else to `others`. A framework's layers cost as much as a small call."""
 
-    async def call(request: Request) -> Response:
+    def __init__(self, service: CallService, where: Where, others: ASGIApp) -> None:
+        self._service, self._where, self._others = service, where, others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        named = _CALLS.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if named is None:
+            await self._others(scope, receive, send)
+            return
+        request = Request(scope, receive)
         try:
-            return await answered(request)
+            response = await self._answered(named[1], request)
         except CallConflict as error:  # how to go on: where the channel stands
-            status = service.status(_hash(request.path_params["channel"]))
-            return _refusal(error, channel=status.to_json())
+            response = _refusal(error, channel=self._service.status(_hash(named[1])).to_json())
         except EigenTensorError as error:
-            return _refusal(error)
+            response = _refusal(error)
+        except ClientDisconnect:
+            return
+        except HTTPException:  # of a body over the limit
+            raise
+        except Exception as error:
+            response = problems.fault("POST", scope["path"], error)
+        await response(scope, receive, send)
 
-    async def answered(request: Request) -> Response:
-        channel = _hash(request.path_params["channel"])
-        computation = Computation.of_query(_query(request))
+    async def _answered(self, name: str, request: Request) -> Response:
+        service, channel = self._service, _hash(name)
+        computation = _computation(request.scope["query_string"])
         served, price = service.quoted(channel, computation)
         inputs = await _inputs(service, served, computation, await request.body())
         header = request.headers.get(x402.SIGNATURE)
         if header is None:
-            return _unpaid(service.served(channel), where, request, computation, price, inputs)
+            return _unpaid(service.served(channel), self._where, request, computation, price, inputs)
         payment = x402.read_signature(header)
         await _turn(service.served(channel), payment.voucher.count)
         caller = request.client.host if request.client else ""
-        future = service.take(channel, computation, payment, inputs, caller)
-        answer = await asyncio.wrap_future(future)
+        answer = await asyncio.wrap_future(service.take(channel, computation, payment, inputs, caller))
         payer = service.served(channel).deal.payer
-        paid = {x402.RESPONSE: x402.response(where.domain, payer, answer.price, answer.response)}
+        paid = {x402.RESPONSE: x402.response(self._where.domain, payer, answer.price, answer.response)}
         return Response(answer.outputs, media_type=SAFETENSORS, headers=paid)
 
-    return call
+
+@lru_cache(256)
+def _computation(query: bytes) -> Computation:
+    """What a query asks for: clients call the same again and again. Raises CallRefused, BindingError."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=2048)
+    except ValueError as error:
+        raise CallRefused(f"the query is malformed: {error}", fix="Name program=ROOT and what it binds.") from None
+    return Computation.of_query(pairs)
 
 
 async def _inputs(service: CallService, served: ServedProgram, computation: Computation, body: bytes) -> Inputs:
@@ -200,13 +228,6 @@ def _refusal(error: EigenTensorError, **members: Any) -> Response:
     content = problems.of_error(error) | members
     headers = {"Retry-After": "1"} if content["status"] in (429, 503) else None
     return JSONResponse(content, content["status"], headers, media_type=problems.MEDIA_TYPE)
-
-
-def _query(request: Request) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(request.scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=2048)
-    except ValueError as error:
-        raise CallRefused(f"the query is malformed: {error}", fix="Name program=ROOT and what it binds.") from None
 
 
 def _shown_share(service: CallService, drawn: DrawnShare) -> tuple[tuple[LineProof, ...], tuple[ShownCall, ...]]:

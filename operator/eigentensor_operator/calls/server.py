@@ -54,7 +54,7 @@ def call_server(
     """Serves them over HTTP from a thread. `store` has programs and weights by root. Raises ConfigError."""
     deployment = network.deployment
     where = Where(deployment.channels_domain, deployment.token, ceil(settings.call_seconds), store)
-    return NodeServer(calls_app(service, where, draws), *settings.calls_address)
+    return NodeServer(calls_app(service, where, draws), *settings.calls_address, service.loop)
 
 
 def check_defence(policy: Policy, exec_: int, served: Iterable[ServedProgram]) -> None:

@@ -5,6 +5,7 @@ A call is taken in the thread that brings it, executed and written down by the l
 calls wait for each other, whatever their program.
 """
 
+import asyncio
 import secrets
 import threading
 from collections import Counter
@@ -70,6 +71,7 @@ PAGE = 256
 DEALS = 10_000
 #: Channels of a pool that are concluded at a time, and not yet on chain: each takes a message before the next commit.
 CONCLUSIONS = 8
+_SMALL = 1 << 18  # bytes of results that are hashed at once, instead of in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +284,15 @@ class CallService:
         """Takes the voucher, if the batch still has room. Raises as `take`."""
         known, offer = ticket.channel, ticket.channel.payee.offer
         taken = known.payee.taken(ticket.payment, ticket.task, ticket.price)
-        after = self._loads.get(known.pool, Load()) - known.share + known.load(taken.newest)
+        share = known.load(taken.newest)
+        after = self._loads.get(known.pool, Load()) - known.share + share
         if after.leaves > shares.capacity(offer.check_rate, offer.verifiers) or after.amount > offer.most:
             raise ServiceBusy("the batch at hand is full", fix="Try again when the next one is begun.")
         if after.gas > COMMIT_GAS:
             raise ServiceBusy("the batch at hand has as many channels as a block admits", fix="Try again later.")
         known.payee = taken
         known.tickets[ticket.index] = ticket
-        self._weigh(known)
+        known.share, self._loads[known.pool] = share, after
 
     def _check_serving(self) -> None:
         if self._stopped:
@@ -349,22 +352,33 @@ class CallService:
 
     # ---- The lane's work ----
 
-    def execute(self, ticket: Ticket) -> Done | None:
+    async def execute(self, ticket: Ticket) -> Done | None:
         """See `Work`. Raises what `WarmExecution.execute` raises; CallRefused where a call before it was refused."""
         served, known, computation = ticket.served, ticket.channel, ticket.computation
         if ticket.replay is None and ticket.generation != known.generation:
             raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
         if self._stopped:
             raise ServiceBusy(f"no calls are executed: {self._stopped}", fix="Call another operator.")
-        states = ticket.states
+        loop, states = asyncio.get_running_loop(), ticket.states
         if states is None:
-            states = read_states(served.program, self._ledger.blob(computation.states))
+            states = await loop.run_in_executor(None, self._states, served.program, computation.states)
         tensors = {**ticket.inputs, **states}
         try:
-            results = served.execution.execute(tensors, computation.variables, computation.repeat, self.rules.seconds)
+            bound = computation.variables, computation.repeat, self.rules.seconds
+            results = await served.execution.execute_async(tensors, *bound)
         except WrongBits as error:
             self.stop(f"the device is faulty: {error.what}")
             raise ServiceBusy("the operator's device is faulty", fix="Call another operator.") from None
+        if sum(array.nbytes for kind in Kind for array in _of(results, kind).values()) <= _SMALL:
+            return self._done(ticket, results)
+        return await loop.run_in_executor(None, self._done, ticket, results)
+
+    def _states(self, program: Program, root: bytes) -> Tensors:
+        return read_states(program, self._ledger.blob(root))
+
+    def _done(self, ticket: Ticket, results: Results) -> Done | None:
+        """The receipt of a call that gave this."""
+        served, known = ticket.served, ticket.channel
         outputs, new_states = (merkle.kind_root(served.program, kind, _of(results, kind)) for kind in Kind)
         root = merkle.outputs_root(outputs, new_states)
         body = _file(served.program, Kind.OUTPUT, results)
@@ -379,7 +393,7 @@ class CallService:
         files = dict(ticket.files)
         if results.states:
             files[left] = _file(served.program, Kind.STATE, results)
-        call = Executed(computation, ticket.payment, receipt, signature, left)
+        call = Executed(ticket.computation, ticket.payment, receipt, signature, left)
         return Done(ticket, call, files, Answer(body, CallResponse(receipt, signature, left), ticket.price))
 
     def _number_now(self, ticket: Ticket) -> int:
@@ -438,6 +452,11 @@ class CallService:
         """See `Work`."""
         with self._lock:
             self._stopped = self._stopped or why
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which calls are executed; what serves them over HTTP runs in it best."""
+        return self._lane.loop
 
     @property
     def stopped(self) -> str:

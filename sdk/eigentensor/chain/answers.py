@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eth_utils.address import to_checksum_address
-
+from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import ChainError
 
 FIX = "Check the rpc_url in the network file: it is to name a node's JSON-RPC, and no other service."

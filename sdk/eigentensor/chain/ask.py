@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from eth_utils.address import is_address, to_checksum_address
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.economics.pricing import Ask
 from eigentensor.errors import TaskError
 from eigentensor.task.order import Domain, Signer, recover, sign

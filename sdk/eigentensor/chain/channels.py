@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
-from eth_utils.address import to_checksum_address
-
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.market import Opening
 from eigentensor.chain.node import Node
 from eigentensor.chain.paying import Payments
 from eigentensor.chain.refusals import talking_to
 from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.token import TokenMessages
-from eigentensor.chain.transactions import read_transaction
 from eigentensor.chain.views import (
     Answer,
     Balance,
@@ -103,6 +101,8 @@ class Channels:
 
     def sheets_of(self, transaction: bytes) -> "tuple[Sheet, ...]":
         """What a commit brought, out of its transaction. Raises ChainError where that was sent by another contract."""
+        from eigentensor.chain.transactions import read_transaction  # who only reads tasks does not wait for it
+
         data = read_transaction(self._node.transaction(transaction)).data
         commit, together = map(self._node.channels.function, ("commit", "multicall"))
         if data[:4] == together.selector:  # with the begin of the next batch

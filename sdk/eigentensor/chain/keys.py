@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import platformdirs
-from eth_utils.address import is_address, to_checksum_address
 
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.chain.network import Network
 from eigentensor.errors import ConfigError
 from eigentensor.task.order import Signer

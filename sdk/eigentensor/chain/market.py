@@ -4,9 +4,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
-from eth_utils.address import to_checksum_address
-
 from eigentensor import economics
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.node import Node
 from eigentensor.chain.paying import Payments
 from eigentensor.chain.refusals import talking_to

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import platformdirs
-from eth_utils.address import is_address, to_checksum_address
 
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.economics import Parameters
 from eigentensor.errors import ConfigError
 from eigentensor.task.order import Domain

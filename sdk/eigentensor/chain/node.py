@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import rlp
-from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.answers import Refusal
 from eigentensor.chain.contracts import Contract
 from eigentensor.chain.network import Network
 from eigentensor.chain.refusals import talking_to
 from eigentensor.chain.rpc import Rpc
-from eigentensor.chain.transactions import raw_of
 from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError
 from eigentensor.pace import Pace
@@ -173,6 +171,8 @@ class Node:
         transaction = self._ask("eth_getTransactionByHash", hash_)
         if transaction is None:
             raise ChainError(f"there is no transaction 0x{hash_.hex()}")
+        from eigentensor.chain.transactions import raw_of  # who only reads tasks does not wait for it
+
         with talking_to(self.network.rpc_url):
             return raw_of(transaction)
 
@@ -238,6 +238,8 @@ def encode_header(block: Mapping[str, Any]) -> bytes:
 
     Raises ChainError if it does not: the chain's headers have fields that this version does not know.
     """
+    import rlp  # who only reads tasks does not wait for it
+
     header: bytes = rlp.encode([_item(block[name]) for name in _FIELDS if name in block])
     if keccak(header) != bytes(block["hash"]):
         raise ChainError(

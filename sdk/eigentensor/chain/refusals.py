@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import httpx
-from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
-from eth_typing import ABIError
-from eth_utils.abi import abi_to_signature, function_signature_to_4byte_selector, get_abi_input_types
 
+from eigentensor.abi import decode, selector_of, type_of
 from eigentensor.chain.answers import Refusal, nonsense
 from eigentensor.chain.contracts import NAMES, abi
 from eigentensor.chain.fixes import FIXES, MOVE, NO_REASON, TOPICS, UNKNOWN, UNUSUAL
@@ -40,7 +38,7 @@ def reverted(data: bytes) -> Reverted:
             values = [_readable(value) for value in decode(types, rest)]
             words = words_of(name, dict(zip(names, values, strict=True)))
             return Reverted(name, tuple(values), words=words, fix=fix, topic=TOPICS.get(name, ""))
-    except (DecodingError, UnicodeDecodeError):
+    except ValueError:
         pass
     if not data:
         return Reverted("UnknownError", words="a contract refused, and gives no reason", fix=NO_REASON)
@@ -95,11 +93,9 @@ def _errors() -> dict[bytes, tuple[str, list[str], list[str], str]]:
     for contract in NAMES:
         for entry in abi(contract):
             if entry["type"] == "error":
-                error: ABIError = entry
-                fix = FIXES.get(error["name"], MOVE if contract in _PLAYED else UNUSUAL)
-                names = [one["name"] for one in error["inputs"]]
-                selector = function_signature_to_4byte_selector(abi_to_signature(error))
-                errors.setdefault(selector, (error["name"], names, get_abi_input_types(error), fix))
+                fix = FIXES.get(entry["name"], MOVE if contract in _PLAYED else UNUSUAL)
+                names, types = ([of(one) for one in entry["inputs"]] for of in (itemgetter("name"), type_of))
+                errors.setdefault(selector_of(entry), (entry["name"], names, types, fix))
     return errors
 
 

@@ -7,11 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-import rlp
-from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor import spending
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.contracts import Contract
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
@@ -42,7 +41,7 @@ class Message:
 
     @classmethod
     def of(cls, contract: Contract, function: str, *arguments: Any, takes: int = 0) -> Self:
-        """The call of a contract's function with these arguments. Raises EncodingError for others than its ABI has."""
+        """The call of a contract's function with these arguments. Raises ValueError for others than its ABI has."""
         return cls(function, contract.address, contract.function(function).data(arguments), takes)
 
     @property
@@ -368,6 +367,8 @@ class Sender:
 
 def _fields_of(raw: bytes) -> dict[str, Any]:
     """The fields of a transaction that a sender signed, without its signature and fees."""
+    import rlp  # who only reads tasks does not wait for it
+
     chain_id, nonce, _, _, gas, to, value, data, *_ = rlp.decode(raw[1:])
     numbers = {"chainId": chain_id, "nonce": nonce, "gas": gas, "value": value}
     return {name: int.from_bytes(number, "big") for name, number in numbers.items()} | {

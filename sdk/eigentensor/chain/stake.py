@@ -1,7 +1,6 @@
 """Stake, membership, signers and seats of operators; slashes and their bounties. EigenLayer's words are its own."""
 
-from eth_utils.address import to_checksum_address
-
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.node import Node
 from eigentensor.chain.sender import Mined, Sender
 from eigentensor.chain.token import TokenMessages

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eth_utils.address import to_checksum_address
-
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.contracts import abi, events_of
 from eigentensor.chain.history import SPAN, History, Topics, spans
 from eigentensor.chain.node import Node

@@ -1,7 +1,6 @@
 """The market's token: what accounts own and allow, in wei."""
 
-from eth_utils.address import to_checksum_address
-
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.node import Node
 from eigentensor.chain.sender import Mined, Sender
 

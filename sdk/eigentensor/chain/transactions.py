@@ -6,8 +6,8 @@ from typing import Any
 
 import rlp
 from eth_hash.backends.pysha3 import keccak256 as keccak
-from eth_utils.address import to_checksum_address
 
+from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import ChainError
 from eigentensor.task.order import recover
 

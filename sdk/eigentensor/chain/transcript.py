@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from eth_abi.abi import decode
 from typing_extensions import TypedDict
 
 from eigentensor import economics
+from eigentensor.abi import decode
 from eigentensor.chain.descent import about, descended
 from eigentensor.chain.payouts import payouts
 from eigentensor.dispute.encoding import unpacked

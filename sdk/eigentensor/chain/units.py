@@ -1,9 +1,7 @@
 """Amounts between wei, which everything computes with, and decimal text, which people read."""
 
 from decimal import Decimal, DecimalException, localcontext
-from typing import Annotated
-
-from pydantic import AfterValidator
+from typing import Annotated, Any
 
 from eigentensor.errors import ConfigError
 
@@ -33,6 +31,15 @@ def from_wei(amount: int, decimals: int = DECIMALS) -> str:
     return f"{sign}{whole}.{fraction:0{decimals}}".rstrip("0").rstrip(".") if decimals else f"{sign}{whole}"
 
 
+class _Amount:
+    """Holds the text of a setting to `to_wei`. Pydantic asks for it, which others do not wait for."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(_is_amount, handler(source))
+
+
 def _is_amount(text: str) -> str:
     try:
         to_wei(text)
@@ -42,4 +49,4 @@ def _is_amount(text: str) -> str:
 
 
 #: A setting: decimal text in whole tokens, such as 0.001.
-Tokens = Annotated[str, AfterValidator(_is_amount)]
+Tokens = Annotated[str, _Amount()]

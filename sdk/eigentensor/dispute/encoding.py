@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from struct import pack
 
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor.errors import DisputeError
 from eigentensor.merkle import Opening

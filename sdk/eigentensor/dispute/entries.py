@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor.dispute.moves import Entry
 from eigentensor.dispute.position import Position

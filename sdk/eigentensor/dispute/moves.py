@@ -4,8 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
-from eth_abi.abi import encode
-
+from eigentensor.abi import encode
 from eigentensor.dispute.encoding import call_bytes, collect_bytes, kernel_bytes, result_bytes, witness_bytes
 from eigentensor.tracing import CallProof, Claim, CollectProof, Kernel, ResultProof, Witness
 

@@ -4,9 +4,9 @@ from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
+from eigentensor.abi import encode
 from eigentensor.errors import IllegalMove
 from eigentensor.leaves import NOTHING
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from eth_abi.abi import decode
-
+from eigentensor.abi import decode
 from eigentensor.dispute.position import Phase, Position
 from eigentensor.tracing import Claimed, Hashes, Opened
 

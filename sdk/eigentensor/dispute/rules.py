@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from eth_utils.crypto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor import merkle
 from eigentensor.dispute.encoding import kernel_hash, unpacked

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_origin
 
-from eth_utils.address import is_checksum_address
-
+from eigentensor.addresses import is_checksum_address
 from eigentensor.receipt.evidence import FIELDS, Proof
 from eigentensor.task import Event, Leaf, Moved, Opened, Order, Place, Seeded, TaskEvent
 from eigentensor.task.events import KINDS

@@ -11,15 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError
-from eth_utils.abi import (
-    abi_to_signature,
-    function_signature_to_4byte_selector,
-    get_abi_input_names,
-    get_abi_input_types,
-)
-
+from eigentensor.abi import decode, encode, selector_of, type_of
 from eigentensor.chain.contracts import abi
 from eigentensor.chain.transactions import Transaction, read_transaction
 from eigentensor.task import (
@@ -134,7 +126,7 @@ def call_of(transaction: Transaction) -> Call | None:
         values = decode(types, rest)
         # One text for one message: what a decoder passes over would be signed, and not be seen.
         return Call(name, dict(zip(names, values, strict=True))) if encode(types, values) == rest else None
-    except (DecodingError, OverflowError, ValueError):
+    except ValueError:
         return None
 
 
@@ -155,9 +147,8 @@ def tasks_of(raw: bytes) -> int:
 
 
 def is_order(struct: Any, order: Order) -> bool:
-    """Whether a decoded struct is the order; the decoder writes addresses in small letters."""
-    client, *terms = order.as_tuple()
-    return bool(struct == (client.lower(), *terms))
+    """Whether a decoded struct is the order."""
+    return bool(struct == order.as_tuple())
 
 
 def _is_flat(rest: bytes) -> bool:
@@ -177,10 +168,10 @@ def _is_flat(rest: bytes) -> bool:
 def functions() -> dict[bytes, tuple[str, list[str], list[str]]]:
     """The messages that markets take, by selector: name, and the types and names of the arguments."""
     return {
-        function_signature_to_4byte_selector(abi_to_signature(entry)): (
+        selector_of(entry): (
             entry["name"],
-            get_abi_input_types(entry),
-            [str(name) for name in get_abi_input_names(entry)],
+            [type_of(one) for one in entry["inputs"]],
+            [one["name"] for one in entry["inputs"]],
         )
         for entry in abi("TaskMarket")
         if entry["type"] == "function"

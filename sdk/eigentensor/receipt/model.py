@@ -12,8 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Self
 
-from eth_utils.address import is_checksum_address
-
+from eigentensor.addresses import is_checksum_address
 from eigentensor.chain import Deployment, Head
 from eigentensor.chain.transactions import Transaction, read_transaction
 from eigentensor.economics import Parameters

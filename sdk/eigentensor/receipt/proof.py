@@ -149,7 +149,7 @@ class _Proof:
 
     def _signed(self, call: Call, sent: Transaction, account: str | None, name: str = "operator") -> str | None:
         """Who signed for an account."""
-        if account is None or call.arguments[name] != account.lower():
+        if account is None or call.arguments[name] != account:
             return None
         return "signed by itself" if sent.sender == account else f"signed by {sent.sender}"
 

@@ -1,21 +1,24 @@
 """Executing one stranger's program for call after call: confined, within limits, and some of it rechecked."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
+from typing import NamedTuple
 
 from eigentensor.program import Program, Role
 from eigentensor.program.binding import Results
 from eigentensor.reexecution import sample
 from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
-from eigentensor.runtime.sandbox.execution import Limits
+from eigentensor.runtime.sandbox.execution import Limits, Observed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 
 SHARE = 0.1  #: of the time of calls that rechecks take
 LEAST = 1 / 64  #: of the calls that are rechecked, however long that takes
-_RECENT = 0.1  # by how much a measurement changes what is expected
+_SLOWER = 1 / 1024  # by how much of it more than the last one a call is expected to take at most
 
 
 class WarmExecution:
@@ -59,20 +62,52 @@ class WarmExecution:
     def execute(self, tensors: Tensors, variables: Mapping[str, int], repeat: int, seconds: float) -> Results:
         """The results for inputs and states. Raises what `WarmProgram.run` raises, and WrongBits where the device does
         not compute what the reference computes."""
-        start = time.perf_counter()
-        if self._random.random() >= self.part:
-            results = self._warm.run(tensors, variables, repeat, seconds=seconds).results
-            self._call = _moved(self._call, time.perf_counter() - start)
-            return results
-        seed = secrets.token_bytes(32)
-        chosen = sample.choose(self.program, repeat, seed)
-        observed = self._warm.run(tensors, variables, repeat, keep=chosen.keep, seconds=seconds)
-        between = time.perf_counter()
-        sample.recheck(self.bound(tensors, variables, repeat), chosen, observed.kept, seed)
-        self._call = _moved(self._call, between - start)
-        self._recheck = _moved(self._recheck, time.perf_counter() - between)
+        start, look = time.perf_counter(), self._look(repeat)
+        observed = self._warm.run(tensors, variables, repeat, keep=look.keep if look else (), seconds=seconds)
+        self._call = _expected(self._call, time.perf_counter() - start)
+        if look is not None:
+            self._check(look, self.bound(tensors, variables, repeat), observed)
         return observed.results
 
+    async def execute_async(
+        self, tensors: Tensors, variables: Mapping[str, int], repeat: int, seconds: float
+    ) -> Results:
+        """As `execute`, for one caller at a time: its event loop goes on meanwhile."""
+        start, look = time.perf_counter(), self._look(repeat)
+        keep = look.keep if look else ()
+        observed = await self._warm.run_async(tensors, variables, repeat, keep=keep, seconds=seconds)
+        self._call = _expected(self._call, time.perf_counter() - start)
+        if look is not None:
+            check = partial(self._check, look, self.bound(tensors, variables, repeat), observed)
+            await asyncio.get_running_loop().run_in_executor(None, check)
+        return observed.results
 
-def _moved(mean: float, value: float) -> float:
-    return mean + _RECENT * (value - mean) if mean else value
+    def _look(self, repeat: int) -> "_Look | None":
+        """What is rechecked of a call, chosen by chance; None: nothing."""
+        if self._random.random() >= self.part:
+            return None
+        seed = secrets.token_bytes(32)
+        return _Look(seed, sample.choose(self.program, repeat, seed))
+
+    def _check(self, look: "_Look", bound: BoundProgram, observed: Observed) -> None:
+        """Raises WrongBits."""
+        start = time.perf_counter()
+        sample.recheck(bound, look.chosen, observed.kept, look.seed)
+        self._recheck = _expected(self._recheck, time.perf_counter() - start)
+
+
+class _Look(NamedTuple):
+    """A sample, and what it was chosen by."""
+
+    seed: bytes
+    chosen: sample.Sample
+
+    @property
+    def keep(self) -> tuple[int, ...]:
+        """The executed calls whose results it takes."""
+        return self.chosen.keep
+
+
+def _expected(known: float, value: float) -> float:
+    """What is expected after a measurement: as much as the quickest of late, since others waited for the machine."""
+    return min(value, known * (1 + _SLOWER)) if known else value

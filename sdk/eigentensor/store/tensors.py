@@ -5,6 +5,7 @@ import math
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ _TAG_OF = {dtype: tag for tag, dtype in TAGS.items()}
 _DTYPES = {storage: dtype for dtype, storage in STORAGE.items() if dtype not in (DType.BFLOAT16, DType.INDEX)}
 _HEADER_LIMIT = 16 << 20
 _NAME_BYTES = 255  # that a name has in a bindings root
+_KNOWN_BYTES = 4096  # of a header that is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,27 @@ def parse_flat(data: bytes, what: str = "the body") -> dict[str, tuple[DType, np
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(_HEADER_LIMIT, len(data) - 8):
         raise TensorFileError(f"{what} is not a safetensors file")
+    text, content = data[8 : 8 + length], memoryview(data)
+    if length <= _KNOWN_BYTES:
+        entries = _known(what, text, len(data))
+    else:
+        entries = _taken(what, data, text)
+    return {name: (entry.dtype, _flat(entry, content)) for name, entry in entries.items()}
+
+
+@lru_cache(256)
+def _known(what: str, text: bytes, size: int) -> Mapping[str, Entry]:
+    """As `_taken`: only header and size decide, and whoever calls a program again sends the same ones."""
+    return _taken(what, len(text).to_bytes(8, "little") + text.ljust(size - 8, b"\0"), text)
+
+
+def _taken(what: str, data: bytes, text: bytes) -> Mapping[str, Entry]:
+    """The tensors in a file's bytes, whose header is `text`."""
     try:
         deserialize(data)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise TensorFileError(f"{what} is not a safetensors file: {error}") from None
-    content = memoryview(data)
-    entries = _entries(what, data[8 : 8 + length], len(data))
-    return {name: (entry.dtype, _flat(entry, content)) for name, entry in entries.items()}
+    return _entries(what, text, len(data))
 
 
 def save_safetensors(

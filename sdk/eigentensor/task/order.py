@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, Self
 
 from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
-from eth_typing import Hash32
 
 from eigentensor import economics
 from eigentensor.errors import TaskError
@@ -24,7 +23,7 @@ class Signer(Protocol):
     def address(self) -> str:
         """With its checksum."""
 
-    def unsafe_sign_hash(self, message_hash: Hash32) -> Any:
+    def unsafe_sign_hash(self, message_hash: Any) -> Any:
         """An object whose `signature` are 65 bytes."""
 
     def sign_transaction(self, transaction_dict: Any) -> Any:
@@ -155,4 +154,4 @@ def commitment(domain: Domain, task: bytes, operator: str, slot: int, outputs_ro
 
 def sign(digest: bytes, account: Signer) -> bytes:
     """The account's signature of a hash, 65 bytes."""
-    return bytes(account.unsafe_sign_hash(Hash32(digest)).signature)
+    return bytes(account.unsafe_sign_hash(digest).signature)

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from eth_hash.backends.pysha3 import keccak256 as keccak
-from eth_utils.address import to_checksum_address
+
+from eigentensor.addresses import to_checksum_address
 
 if TYPE_CHECKING:
     from coincurve import PublicKey

@@ -4,13 +4,14 @@ A struct is a dataclass whose fields end their annotation with their Solidity ty
 """
 
 import re
-from collections.abc import Mapping
-from functools import cache, lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
-from eth_utils.address import is_address, to_checksum_address
 
+from eigentensor import abi
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.wire import hints
 
 _DOMAIN_TYPE = keccak(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
@@ -32,25 +33,27 @@ def _kinds(struct: Any) -> Mapping[str, str]:
 def fit(value: Any, what: str) -> None:
     """Raises ValueError unless the fields of a struct fit their Solidity types; gives addresses their checksums. `what`
     names the struct in texts, with its article."""
-    for name, kind in kinds(type(value)).items():
+    struct: Any = type(value)
+    for name, kind, fits in _checks(struct):
         field = getattr(value, name)
-        if kind == "address":
-            checked = _checked(field) if isinstance(field, str) else None
-            fits = checked is not None
-        elif kind == "bytes32":
-            fits = isinstance(field, bytes) and len(field) == _WORD
-        else:
-            fits = type(field) is int and field >= 0 and field.bit_length() <= _bits(kind)
-        if not fits:
+        if not fits(field):
             raise ValueError(f"{name} of {what} must be a {kind}, not {field!r}")
-        if kind == "address" and checked != field:
+        if kind == "address" and (checked := to_checksum_address(field)) != field:
             object.__setattr__(value, name, checked)
 
 
-@lru_cache(1024)
-def _checked(address: str) -> str | None:
-    """An address with its checksum; None for what is none. Those that pay and serve call after call are the same."""
-    return str(to_checksum_address(address)) if is_address(address) else None
+@cache
+def _checks(struct: Any) -> tuple[tuple[str, str, Callable[[Any], bool]], ...]:
+    return tuple((name, kind, _check(kind)) for name, kind in kinds(struct).items())
+
+
+def _check(kind: str) -> Callable[[Any], bool]:
+    if kind == "address":
+        return is_address
+    if kind == "bytes32":
+        return lambda value: isinstance(value, bytes) and len(value) == _WORD
+    end = 1 << int(kind.removeprefix("uint"))
+    return lambda value: type(value) is int and 0 <= value < end
 
 
 def type_hash(struct: Any) -> bytes:
@@ -63,18 +66,12 @@ def struct_hash(value: Any) -> bytes:
     """The hash of a struct whose fields fit."""
     struct: Any = type(value)
     head, fields = _layout(struct)
-    return keccak(head + b"".join([word(kind, getattr(value, name)) for name, kind in fields]))
+    return keccak(head + b"".join([write(getattr(value, name)) for name, write in fields]))
 
 
 def word(kind: str, value: Any) -> bytes:
-    """A value of a Solidity type as a word. Raises ValueError or OverflowError for one that is none."""
-    if kind == "address":
-        return bytes.fromhex(value[2:]).rjust(_WORD, b"\0")
-    if kind != "bytes32":
-        return int(value).to_bytes(_WORD, "big")
-    if len(value) != _WORD:
-        raise ValueError(f"{len(value)} bytes are no bytes32")
-    return bytes(value)
+    """A value of a Solidity type as a word. Raises ValueError for one that is none."""
+    return abi.writer(kind)(value)
 
 
 def signed_hash(chain_id: int, contract: str, hash_: bytes) -> bytes:
@@ -89,13 +86,8 @@ def _separated(chain_id: int, contract: str) -> bytes:
 
 
 @cache
-def _layout(struct: Any) -> tuple[bytes, tuple[tuple[str, str], ...]]:
-    return type_hash(struct), tuple(kinds(struct).items())
-
-
-@cache
-def _bits(kind: str) -> int:
-    return int(kind.removeprefix("uint"))
+def _layout(struct: Any) -> tuple[bytes, tuple[tuple[str, Callable[[Any], bytes]], ...]]:
+    return type_hash(struct), tuple((name, abi.writer(kind)) for name, kind in kinds(struct).items())
 
 
 def _camel(name: str) -> str:

@@ -86,7 +86,13 @@ def problem(status: int, code: str, detail: str, fix: str = "", headers: dict[st
     return JSONResponse(members(status, code, detail, fix), status, headers, media_type=MEDIA_TYPE)
 
 
-class _Heads:
+def fault(method: str, path: str, error: Exception) -> JSONResponse:
+    """The response to a request in which this service failed; its log has the error."""
+    _log.error("request failed", method=method, path=path, exc_info=error)
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Bug", "This service has a fault; its log says more.")
+
+
+class Heads:
     """Refuses what no path and no query of these services has, and what stands behind them cannot take."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -104,7 +110,7 @@ class _Heads:
 
 def install(app: FastAPI) -> None:
     """Makes every refusal of an app a problem."""
-    app.add_middleware(_Heads)
+    app.add_middleware(Heads)
 
     @app.exception_handler(EigenTensorError)
     async def expected(_: Request, error: EigenTensorError) -> JSONResponse:
@@ -127,5 +133,4 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        _log.error("request failed", method=request.method, path=request.scope["path"], exc_info=error)
-        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Bug", "This service has a fault; its log says more.")
+        return fault(request.method, request.scope["path"], error)

@@ -16,14 +16,12 @@ beside it.
 import asyncio
 import multiprocessing
 import os
-import queue
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -59,26 +57,18 @@ HALF, LATE, RATE, PART = 1.0, 5.0, 1000, 0.6
 
 
 def unpaid_app(served: ServedProgram) -> FastAPI:
-    """The same calls without payment: one thread executes them, as the endpoint's lane does."""
+    """The same calls without payment: executed one after the other, as the endpoint's lane does."""
     app = FastAPI(openapi_url=None)
     problems.install(app)
     app.add_middleware(BodyLimit, limit=lambda _: 1 << 20, total=8 << 20)
-    jobs: queue.SimpleQueue[tuple[bytes, Computation, Future[bytes]]] = queue.SimpleQueue()
-
-    def work() -> None:
-        while True:
-            body, computation, future = jobs.get()
-            inputs = read_inputs(served.program, computation, body, lambda _: False)
-            results = served.execution.execute(inputs.inputs, {}, 1, 10)
-            future.set_result(dump_safetensors(results.outputs))
-
-    threading.Thread(target=work, daemon=True).start()
+    turn = asyncio.Lock()
 
     async def call(request: Request) -> Response:
         computation = Computation.of_query(list(request.query_params.multi_items()))
-        future: Future[bytes] = Future()
-        jobs.put((await request.body(), computation, future))
-        return Response(await asyncio.wrap_future(future), media_type=SAFETENSORS)
+        inputs = read_inputs(served.program, computation, await request.body(), lambda _: False)
+        async with turn:
+            results = await served.execution.execute_async(inputs.inputs, {}, 1, 10)
+        return Response(dump_safetensors(results.outputs), media_type=SAFETENSORS)
 
     app.add_route("/unpaid", call, methods=["POST"])
     return app
@@ -98,7 +88,7 @@ def serve(folder: Path, connection: Connection) -> None:
         for _, deal in deals(endpoint.offer, 0, 1) + deals(endpoint.offer, 1, WIDE):
             endpoint.chain.open(deal, 10**9)
         endpoint.chain.mine()
-        unpaid = NodeServer(unpaid_app(made.served["scaling"]), "127.0.0.1", 0)
+        unpaid = NodeServer(unpaid_app(made.served["scaling"]), "127.0.0.1", 0, endpoint.service.loop)
         connection.send((int(endpoint.url.rpartition(":")[2]), unpaid.port))
         threading.Event().wait()
 

@@ -57,8 +57,8 @@ class Wrong:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._execution, name)
 
-    def execute(self, *arguments: Any) -> Results:
-        results: Results = self._execution.execute(*arguments)
+    async def execute_async(self, *arguments: Any) -> Results:
+        results: Results = await self._execution.execute_async(*arguments)
         self._count += 1
         if self._count - 1 not in self._calls:
             return results
@@ -166,7 +166,7 @@ class Street:
             if service is not None:
                 where = Where(domain, chain.deployment.token, 10, store)
                 draws = OwnDraws(chain, lambda: batches[0].batches)
-                server = NodeServer(calls_app(service, where, draws), "127.0.0.1", 0)
+                server = NodeServer(calls_app(service, where, draws), "127.0.0.1", 0, service.loop)
                 stack.callback(server.stop)
                 url = f"http://127.0.0.1:{server.port}"
             policy = self.policy(chain, "http://127.0.0.1:9" if silent else url)

@@ -216,7 +216,7 @@ def serving(
     pool = service.offer(offer, made.listed)
     hand = HandChain(service)
     where = Where(DOMAIN, TOKEN, 30, LocalStore(folder / "store"))
-    server = NodeServer(calls_app(service, where, hand), "127.0.0.1", 0)
+    server = NodeServer(calls_app(service, where, hand), "127.0.0.1", 0, service.loop)
     if chain:
         hand.show(events.Offered, pool, OPERATOR, offer)
         hand.begin(pool, 1)

@@ -127,7 +127,7 @@ class RealPlace(Place):
         self.service = CallService(domain, p, SIGNER, ledger, LocalStore(folder / "shelf"), served)
         stack.callback(self.service.close)
         where = Where(domain, client.network.deployment.token, 30, LocalStore(folder / "programs"))
-        self.server = NodeServer(calls_app(self.service, where, self), "127.0.0.1", 0)
+        self.server = NodeServer(calls_app(self.service, where, self), "127.0.0.1", 0, self.service.loop)
         stack.callback(self.server.stop)
         self.url, self._number = f"http://127.0.0.1:{self.server.port}", 0
         self._stop, self._seen = threading.Event(), client.chain.node.block_number()

@@ -10,9 +10,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from eth_abi.abi import encode
-from eth_utils.abi import function_abi_to_4byte_selector, get_abi_input_types
-
+from eigentensor.abi import encode, selector_of, type_of
 from eigentensor.chain.contracts import abi
 from eigentensor.dispute import Move, Outcome, Position, Publish, Reason, Side
 from eigentensor.tracing import Execution
@@ -68,7 +66,7 @@ def _game(name: str, true: Execution, outputs: bytes, played: Played) -> dict[st
 def _calldata(position: Position, move: Move) -> bytes:
     (function,) = (entry for entry in abi("DisputeGame") if entry.get("name") == move.function)
     values = [0, astuple(position), *move.arguments()]
-    return function_abi_to_4byte_selector(function) + encode(get_abi_input_types(function), values)
+    return selector_of(function) + encode([type_of(one) for one in function["inputs"]], values)
 
 
 def _hex(data: bytes) -> str:

@@ -5,17 +5,18 @@ of different callers: a program is data whose kernels were checked and compiled 
 call once the next one came.
 """
 
+import asyncio
 import json
 import os
 import select
 import subprocess
 import tempfile
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ from eigentensor.scratch import scratch
 
 LIFE = 1 << 30  #: processor seconds of a child: each call has a limit by the clock
 _CHUNK = 1 << 20  # bytes that a pipe takes at once, where the system lets it
+_VECTORS = 1024  # pieces that are written at once
+_Of = TypeVar("_Of")
 
 
 class _Child(NamedTuple):
@@ -100,21 +103,50 @@ class WarmProgram:
         Raises BindingError if they do not fit the program; LimitError if it takes longer than `seconds`, of which a
         start is no part, or more memory than the limits; ExecutionError if the child died.
         """
+        asked = self._asked(tensors, variables, repeat, keep)
+        with self._lock:
+            child = self._started()
+            try:
+                data = _waited(_talk(child, asked.parts, asked.wanted.size), monotonic() + seconds)
+            except _Silent as silent:
+                raise self._lost(child, silent) from None
+        return asked.answer(data)
+
+    async def run_async(
+        self,
+        tensors: Mapping[str, NDArray[Any]],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Collection[int] = (),
+        seconds: float = 60.0,
+    ) -> Observed:
+        """As `run`, for one caller at a time: its event loop goes on meanwhile."""
+        asked, loop = self._asked(tensors, variables, repeat, keep), asyncio.get_running_loop()
+        if self._child is None:
+            await loop.run_in_executor(None, self.warm)
+        with self._lock:
+            child = self._started()
+            try:
+                data = await _awaited(_talk(child, asked.parts, asked.wanted.size), loop.time() + seconds)
+            except _Silent as silent:
+                raise await loop.run_in_executor(None, self._lost, child, silent) from None
+            except asyncio.CancelledError:  # it is in the middle of something
+                self._end(child)
+                raise
+        return asked.answer(data)
+
+    def _asked(
+        self,
+        tensors: Mapping[str, NDArray[Any]],
+        variables: Mapping[str, int] | None,
+        repeat: int,
+        keep: Collection[int],
+    ) -> "_Asked":
         flats = bind(self._records, tensors, variables, repeat)
         wanted = Wanted(self.program, repeat, tuple(sorted(set(keep))))
         head = json.dumps({"variables": dict(variables or {}), "repeat": repeat, "keep": wanted.keep}).encode()
-        parts: list[bytes | memoryview] = [LENGTH.pack(len(head)) + head, *(flat.view(np.uint8).data for flat in flats)]
-        with self._lock:
-            child = self._started()
-            talk = _Talk(child, monotonic() + seconds)
-            try:
-                talk.send(parts)
-                data = talk.response(wanted.size)
-            except _Silent as silent:
-                raise self._lost(child, silent) from None
-        if isinstance(data, EigenTensorError):
-            raise data
-        return wanted.unpack(data)
+        return _Asked(wanted, [LENGTH.pack(len(head)) + head, *(flat.view(np.uint8).data for flat in flats)])
 
     def close(self) -> None:
         """Ends the child; the next call starts another one."""
@@ -149,7 +181,7 @@ class WarmProgram:
                 seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
                 child = self._child = _begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
                 try:
-                    ready = _Talk(child, until).response(0)
+                    ready = _waited(_response(child, 0), until)
                 except _Silent as silent:
                     raise self._lost(child, silent) from None
                 if isinstance(ready, EigenTensorError):
@@ -187,54 +219,124 @@ class _Silent(Exception):
         self.error, self.died = error, died
 
 
-class _Talk:
-    """One request and its response, both in time, with whoever is at the other end. Raises _Silent."""
+class _Asked(NamedTuple):
+    """A request: its bytes, and what is wanted back."""
 
-    def __init__(self, child: _Child, until: float) -> None:
-        self._child, self._until = child, until
+    wanted: Wanted
+    parts: Sequence[bytes | memoryview]
 
-    def send(self, parts: Sequence[bytes | memoryview]) -> None:
-        """All of a request."""
-        for part in parts:
-            view = memoryview(part)
-            while view:
-                try:
-                    view = view[os.write(self._child.requests, view[:_CHUNK]) :]
-                except BlockingIOError:
-                    self._wait(self._child.requests, select.POLLOUT)
-                except BrokenPipeError:
-                    raise _died() from None
+    def answer(self, data: "bytearray | EigenTensorError") -> Observed:
+        """What came of it. Raises the error that did."""
+        if isinstance(data, EigenTensorError):
+            raise data
+        return self.wanted.unpack(data)
 
-    def response(self, size: int) -> bytearray | EigenTensorError:
-        """As many bytes, or the error that is reported."""
-        kind = bytes(self._read(1))
-        if kind == DONE:
-            return self._read(size)
-        if kind == FAILED:
-            (length,) = LENGTH.unpack(self._read(LENGTH.size))
-            if length <= MESSAGE and (error := reported(bytes(self._read(length)))):
+
+#: Talk with a child, which is the child's turn where it yields: a pipe, and whether it is to be read, not written.
+_Turn = Generator[tuple[int, bool], None, _Of]
+
+
+def _talk(child: _Child, parts: Sequence[bytes | memoryview], size: int) -> "_Turn[bytearray | EigenTensorError]":
+    """One request and its response, of so many bytes, or the error that is reported. Raises _Silent."""
+    views = [memoryview(part) for part in parts]
+    while views:
+        try:
+            written = os.writev(child.requests, views[:_VECTORS])
+        except BlockingIOError:
+            yield child.requests, False
+            continue
+        except BrokenPipeError:
+            raise _died() from None
+        while views and written >= len(views[0]):
+            written -= len(views.pop(0))
+        if written:
+            views[0] = views[0][written:]
+    return (yield from _response(child, size))
+
+
+def _response(child: _Child, size: int) -> "_Turn[bytearray | EigenTensorError]":
+    yield child.responses, True
+    begin = yield from _more(child, 1 + min(size, _CHUNK))
+    kind, rest = begin[:1], begin[1:]
+    if kind == DONE and len(rest) <= size:
+        return (yield from _whole(child, rest, size))
+    if kind == FAILED:
+        head = yield from _whole(child, rest[: LENGTH.size], LENGTH.size)
+        (length,) = LENGTH.unpack(head)
+        if length <= MESSAGE:
+            line = yield from _whole(child, rest[LENGTH.size :], length)
+            if error := reported(bytes(line)):
                 return error
-        raise _Silent(SandboxError("the program's process gave what is no response"))
+    raise _Silent(SandboxError("the program's process gave what is no response"))
 
-    def _read(self, size: int) -> bytearray:
-        data, at = bytearray(size), 0
-        while at < size:
-            try:
-                count = os.readv(self._child.responses, [memoryview(data)[at : at + _CHUNK]])
-            except BlockingIOError:
-                self._wait(self._child.responses, select.POLLIN)
-                continue
-            if not count:
-                raise _died()
-            at += count
+
+def _whole(child: _Child, begin: bytes, size: int) -> "_Turn[bytearray]":
+    """So many bytes, which begin with these."""
+    data, at = bytearray(size), len(begin)
+    data[:at] = begin
+    while at < size:
+        more = yield from _more(child, min(size - at, _CHUNK))
+        data[at : at + len(more)] = more
+        at += len(more)
+    return data
+
+
+def _more(child: _Child, most: int) -> "_Turn[bytes]":
+    """What is there, or comes next: one byte, or more."""
+    while True:
+        try:
+            data = os.read(child.responses, most)
+        except BlockingIOError:
+            yield child.responses, True
+            continue
+        if not data:
+            raise _died()
         return data
 
-    def _wait(self, pipe: int, what: int) -> None:
+
+def _waited(talk: "_Turn[_Of]", until: float) -> _Of:
+    """What a talk gives in time. Raises _Silent."""
+    while True:
+        try:
+            pipe, is_read = next(talk)
+        except StopIteration as end:
+            result: _Of = end.value
+            return result
         poll = select.poll()
-        poll.register(pipe, what)
-        left = self._until - monotonic()
+        poll.register(pipe, select.POLLIN if is_read else select.POLLOUT)
+        left = until - monotonic()
         if left <= 0 or not poll.poll(left * 1e3):
-            raise _Silent(LimitError("the program took too long", fix="Allow more seconds, or run a smaller program."))
+            raise _late()
+
+
+async def _awaited(talk: "_Turn[_Of]", until: float) -> _Of:
+    """The same in an event loop, by its clock."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            pipe, is_read = next(talk)
+        except StopIteration as end:
+            result: _Of = end.value
+            return result
+        turn: asyncio.Future[bool] = loop.create_future()
+        add, remove = (loop.add_reader, loop.remove_reader) if is_read else (loop.add_writer, loop.remove_writer)
+        add(pipe, _settle, turn, True)
+        timer = loop.call_at(until, _settle, turn, False)
+        try:
+            if not await turn:
+                raise _late()
+        finally:
+            timer.cancel()
+            remove(pipe)
+
+
+def _settle(turn: "asyncio.Future[bool]", is_in_time: bool) -> None:
+    if not turn.done():
+        turn.set_result(is_in_time)
+
+
+def _late() -> _Silent:
+    return _Silent(LimitError("the program took too long", fix="Allow more seconds, or run a smaller program."))
 
 
 def _died() -> _Silent:
