@@ -245,7 +245,9 @@ def test_a_wrong_call_whose_inputs_nobody_serves_is_convicted_by_their_leaves(
             customer.call(value)
         batch = committed(client, customer)
         until(lambda: len(of_kind(client, events.Demanded, batch)) == 2, "the inputs are not demanded")
-        until(lambda: of_kind(client, events.Challenged, batch), "the wrong call is not challenged")
+        until(lambda: of_kind(client, events.LeafShown, batch), "the inputs are not shown")
+        with clock.stopped():  # whatever else the machine does, it has the time that its windows give it
+            until(lambda: of_kind(client, events.Challenged, batch), "the wrong call is not challenged")
         until(lambda: client.channels.batch_at(batch).state is BatchState.CONVICTED, "the liar is not convicted")
     judged = client.channels.judgment_at(batch)
     assert (judged.breach, judged.winner) == (Breach.VERDICT, verifiers[0].address)
