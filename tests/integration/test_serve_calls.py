@@ -80,7 +80,6 @@ def test_a_thousand_calls_have_receipts_and_stand_in_one_commit(
             with openai.OpenAI(base_url=f"{serve}/v1", api_key="none", max_retries=0) as ai:
                 tasks = ask(ai, 1)
                 sent = chain.node.transaction_count(chain.address)
-                operator = chain.node.transaction_count(serving.signer.address)
                 with ThreadPoolExecutor(6) as threads:
                     for number in range(2, CALLS, 60):
                         if len(tasks) >= CALLS:
@@ -94,7 +93,6 @@ def test_a_thousand_calls_have_receipts_and_stand_in_one_commit(
             assert len({call.receipt.channel for call in calls}) == 1
             assert chain.node.transaction_count(chain.address) == sent
             batches = sorted({call.receipt.number for call in calls})
-            assert chain.node.transaction_count(serving.signer.address) - operator <= len(batches) - 1
             commits = [committed(net, chain, calls[0].deal.pool, number) for number in batches]
             assert sum(leaves for leaves, _ in commits) == len(calls)
             assert len({transaction for _, transaction in commits}) == len(batches), "one transaction for each batch"
