@@ -111,9 +111,10 @@ def perform(show: Show) -> None:
             graph, single, images, labels = learned(show, learning)
         work = Work(graph.program, {"images": images[0]}, dict(graph.weights))
         with Client(net.network) as client:
-            caller = serve(show, client, net, single)
             with show.part("3  Held-out digits as paid tasks, each checked by somebody else"):
-                pay(show, client, graph, images, labels)
+                paid = pay(show, client, graph, images)
+                caller = serve(show, client, net, single)  # while the windows of the tasks end
+                settle(show, client, graph, paid, images, labels)
             with show.part("4  An operator reveals one wrong bit"):
                 convict(show, client, net, work, TERMS)
             with show.part("5  An operator accepts a task and is never heard of again"):
@@ -183,11 +184,9 @@ def learned(show: Show, learning: "Future[Learned]") -> Learned:
 
 
 def pay(
-    show: Show, client: Client, graph: "GraphProgram", images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]
-) -> None:
-    """Posts a task for each batch, waits until each is checked and final, and holds every bit to a local run."""
-    from eigentensor.runtime import execute
-
+    show: Show, client: Client, graph: "GraphProgram", images: np.ndarray[Any, Any]
+) -> list[tuple[TaskView, TaskResult]]:
+    """Posts a task for each batch, and waits until each is checked."""
     works = [Work(graph.program, {"images": batch}, dict(graph.weights)) for batch in images]
     plan = client.plan(works[0], TERMS)
     show.say(f"{len(works)} tasks of {len(images[0])} images, each for {from_wei(TERMS.min_price or 0)} to "
@@ -196,17 +195,28 @@ def pay(
     show.say(
         f"each checked with certainty: {client.amount(plan.check_fee)} for the verifier; a wrong bit would cost {lost}"
     )
-    results: list[TaskResult] = []
+    paid: list[tuple[TaskView, TaskResult]] = []
     with show.screen.work() as bar:
         tasks = client.post(works, TERMS, bar)
         for number, task in enumerate(tasks, 1):
             done = client.wait(task, "checked", report=lambda text, *_, n=number: bar(f"task {n}: {text}"))
-            results.append(client.deliver(done, bar))
+            paid.append((task, client.deliver(done, bar)))
             who = f"executor {short(done.executor or '')}, price {client.amount(done.price or 0)}"
             show.say(f"task {short(task.uuid)}  {done.words}: {who}")
-        finals = [client.wait(task, "final", report=bar) for task in tasks]
+    return paid
+
+
+def settle(
+    show: Show, client: Client, graph: "GraphProgram", paid: Sequence[tuple[TaskView, TaskResult]],
+    images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any],
+) -> None:  # fmt: skip
+    """Waits until each task is final, and holds every bit to a local run."""
+    from eigentensor.runtime import execute
+
+    with show.screen.work() as bar:
+        finals = [client.wait(task, "final", report=bar) for task, _ in paid]
     rows, right = [], 0
-    for result, final, batch, truth in zip(results, finals, images, labels, strict=True):
+    for (_, result), final, batch, truth in zip(paid, finals, images, labels, strict=True):
         scores = result.outputs["output"]
         here = execute(graph.program, {"images": batch, **graph.weights}).outputs["output"]
         if scores.tobytes() != here.tobytes():
@@ -433,7 +443,7 @@ def call(
     show.say(
         f"back to the client: {client.amount(paid)}, what all calls of the batch cost",
         f"to {who}, who proved it: {reward}, out of what the operator held for the batch; the rest of that is burned",
-        f"of its stake {stake} is slashed, when no verifier can differ any more: half for {who}, half burned",
+        f"of its stake {stake} is slashed: half for {who}, once EigenLayer's core has released it, half burned",
     )
 
 
