@@ -285,9 +285,11 @@ class Caller:
                 while not turn.is_dropped and not self._broken and self._turns[0] is not turn:
                     self._turn.wait()
                 if turn.is_dropped:
-                    self._dropped -= 1
-                    self._turn.notify_all()
-                    return None
+                    try:
+                        return self._taken_all_the_same(turn, answer, end)
+                    finally:
+                        self._dropped -= 1
+                        self._turn.notify_all()
                 if self._broken:
                     self._leave(turn)
                     raise NoResponse(f"call {turn.call.index} is under way behind one that has no response")
@@ -303,6 +305,23 @@ class Caller:
                 else:
                     self._break(turn)
                     raise answer
+
+    def _taken_all_the_same(
+        self, turn: _Turn, answer: tuple[CallResponse, bytes] | EigenTensorError, end: float
+    ) -> Response | None:
+        """The response to a call that was dropped with the one before it, whose place another process had: then the
+        operator may have taken this one, and it is owed. None: it was refused as well, and is to be signed anew."""
+        if isinstance(answer, ChannelError) and not isinstance(answer, NoResponse):
+            return None
+        self._caught_up(end)
+        signed = self._ledger.responded(self._channel, turn.call.index)
+        taken = next((call for call in signed if call.order == turn.call.order), None)
+        if taken is None or taken.response is None:
+            return None
+        response, outputs = self._ask(turn.call, end) if isinstance(answer, EigenTensorError) else answer
+        if _results_root(response, outputs) != taken.receipt.outputs_root:
+            raise WrongResult(f"the outputs of call {taken.index} are not those that its receipt names")
+        return Response(taken, outputs)
 
     def _answer(self, turn: _Turn, end: float) -> tuple[CallResponse, bytes] | EigenTensorError:
         try:
@@ -329,8 +348,7 @@ class Caller:
 
     def _taken(self, call: Call, response: CallResponse, outputs: bytes) -> Response:
         """Verified, and on disk."""
-        states = response.states if response.states != NONE else merkle.bindings_root({})
-        root = merkle.outputs_root(_outputs_root(outputs), states)
+        root = _results_root(response, outputs)
         after = self._payer.received(response, root)
         self._keep(replace(call, response=response), outputs)
         with self._as_written():
@@ -416,6 +434,12 @@ class Caller:
 
 def _root(data: bytes) -> bytes:
     return merkle.bindings_root({name: merkle.array_root(*tensor) for name, tensor in parse_flat(data).items()})
+
+
+def _results_root(response: CallResponse, outputs: bytes) -> bytes:
+    """The outputs root of a response. Raises WrongResult for bytes that are no outputs."""
+    states = response.states if response.states != NONE else merkle.bindings_root({})
+    return merkle.outputs_root(_outputs_root(outputs), states)
 
 
 def _outputs_root(outputs: bytes) -> bytes:
