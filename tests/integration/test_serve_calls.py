@@ -88,7 +88,7 @@ def test_a_thousand_calls_have_receipts_and_stand_in_one_commit(
                             tasks += more
             assert len(tasks) >= CALLS
             calls = [SignedCall.from_bytes(httpx.get(f"{serve}{task['receipt']}").content) for task in tasks]
-            assert all(len(prove(call)) == 3 for call in calls)
+            assert all(len(prove(call)) >= 3 for call in calls)
             assert sorted(call.receipt.index for call in calls) == list(range(len(calls)))
             assert len({call.receipt.channel for call in calls}) == 1
             assert chain.node.transaction_count(chain.address) == sent

@@ -168,6 +168,7 @@ class Ledger:
         """In the user's state folder unless one is named. `durable`: what is written outlives a power cut, too. Raises
         ConfigError where it cannot be written."""
         self.folder = folder or state_folder() / "channels"
+        self._leaves: dict[bytes, list[bytes]] = {}
         with self._usable():
             self.database = Database(self.folder / "ledger.sqlite", durable=durable)
             for statement in _TABLES:
@@ -406,13 +407,21 @@ class Ledger:
         place = None
         if committed is not None:
             stop = committed.line.first + committed.line.count
-            path = merkle.path(leaves(self.responded(agreed.channel)[:stop]), index)
+            path = merkle.path(self._leaves_of(agreed.channel, stop), index)
             root = merkle.climb(committed.line.hash(), committed.proof.position, committed.proof.path)
             place = CommittedCall(root, committed.proof, path, committed.block, committed.confirmed(index))
         return SignedCall(
             agreed.domain.chain_id, agreed.domain.market, agreed.offer, agreed.deal, agreed.signature,
             call.order_in(agreed.deal, agreed.channel), call.response.receipt, call.response.signature, place,
         )  # fmt: skip
+
+    def _leaves_of(self, channel: bytes, stop: int) -> list[bytes]:
+        """The leaves of a channel's first calls, which never change: each is read once."""
+        with self.database.lock:
+            known = self._leaves.setdefault(channel, [])
+            if len(known) < stop:
+                known += leaves(self.responded(channel, len(known)))
+            return known[:stop]
 
 
 def leaves(calls: Sequence[Call]) -> list[bytes]:
