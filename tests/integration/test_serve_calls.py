@@ -12,6 +12,7 @@ import pytest
 
 from eigentensor.chain import Chain, anvil_account, to_wei
 from eigentensor.channel import BatchState, batch_of, events
+from eigentensor.channel.calls import Quotes
 from eigentensor.receipt.calls import SignedCall, prove
 from eigentensor.store import LocalStore, bindings_root
 from eigentensor.task import NONE
@@ -73,6 +74,8 @@ def test_a_thousand_calls_have_receipts_and_stand_in_one_commit(
         (serving.folder / "operator.toml").write_text(table)
         terms = {"call_check_rate": "0.2", "call_exec": "60", "call_epoch": str(EPOCH)}
         url = url_of(start(net, serving, calls="127.0.0.1:0", **terms))
+        (quote,) = Quotes.from_json(httpx.get(f"{url}/v1/deals").json()).quotes
+        until(lambda: bool(chain.channels.pool_at(quote.pool).offered))
         settings = Settings(
             channels=True, data=tmp_path / "data", port=0, operators=(url,), budget="0.2", deposit="0.1", rate=1e6
         )  # fmt: skip
