@@ -13,7 +13,7 @@ ESTIMATORS = {
         "TreeEnsembleRegressor", "ZipMap",
     )
 }  # fmt: skip
-QUICK = 3  #: parts of the table that are computed anew each time
+QUICK = 1  #: parts of the table that are computed anew each time
 
 
 def test_the_table_has_every_node_test_and_none_is_wrong() -> None:

@@ -209,6 +209,7 @@ def test_a_receipt_is_written_at_any_time_and_its_result_executed_again(
     assert call("receipt", "check", "other.receipt", "--chain")[0] == 8
 
 
+@pytest.mark.slow
 def test_operators_are_said_to_have_earned_what_their_accounts_gained(
     call_json: Callable[..., Any], net: Devnet, operators: list[Party], client: Client, work: Work,
     monkeypatch: pytest.MonkeyPatch,
@@ -304,6 +305,7 @@ def test_a_gateway_that_hangs_is_named_and_ends_with_the_time(net: Devnet, folde
     assert process.returncode == 9 and f"not done after 12 s: it waited for the gateway at {url}" in err
 
 
+@pytest.mark.slow
 def test_a_run_is_posted_again_where_nobody_accepted(net: Devnet, operators: list[Party], folder: Path) -> None:
     """Gas is too dear for everybody at first."""
     words = ["--accept-within", "30", "--retries", "9", "--wait", "result", "--timeout", "240", "--json"]

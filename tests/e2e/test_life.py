@@ -136,6 +136,7 @@ def test_the_price_rises_until_somebody_accepts_and_the_rest_comes_back(
     assert closed.refund == escrow_of(task.order) - closed.paid - task.agreed * task.order.check_fee
 
 
+@pytest.mark.slow
 def test_many_tasks_go_out_in_one_transaction(
     client: Client, net: Devnet, operators: list[Party], graph: GraphProgram
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_state_moves_on_at_the_position_that_the_order_binds(
     assert np.array_equal(result.outputs["output"], state.sum(axis=0))
 
 
+@pytest.mark.slow
 def test_killed_daemons_go_on_where_they_stopped(
     client: Client, net: Devnet, clock: Clock, operators: list[Party], work: Work
 ) -> None:
