@@ -91,13 +91,13 @@ def lie_in_call(number: int) -> None:
     from eigentensor.reexecution.warm import WarmExecution
 
     warm: Any = WarmExecution
-    execute, executed = warm.execute, count()
+    execute, executed = warm.execute_async, count()
 
-    def execute_wrongly(self: Any, *arguments: Any) -> Results:
-        results: Results = execute(self, *arguments)
+    async def execute_wrongly(self: Any, *arguments: Any) -> Results:
+        results: Results = await execute(self, *arguments)
         return lied(self.program, results) if next(executed) == number else results
 
-    warm.execute = execute_wrongly
+    warm.execute_async = execute_wrongly
     _defend()
 
 
