@@ -473,7 +473,7 @@ class _Batches:
         self._chain, self._first = chain, first
         self._sent: dict[bytes, tuple[str, int]] = {}
         self._events: list[Event] = []
-        self._told = 0
+        self._shown = 0
 
     def look(self) -> None:
         """Reads what happened."""
@@ -491,17 +491,15 @@ class _Batches:
         return self._sent[transaction]
 
     def moves(self) -> list[str]:
-        """The moves of the first game that were not told yet."""
+        """The moves of the first game that were not shown yet."""
         if not (games := self.of(events.Challenged)):
             return []
         number = games[0].game_id
         own = [(event, self.sent(event)) for event in self._events if getattr(event, "game_id", None) == number]
         p, block = self._chain.deployment.parameters, self._events[-1].place.block
-        told, self._told = (
-            self._told,
-            len(moves := transcript(number, own, state="open", block=block, parameters=p)["moves"]),
-        )
-        return [line(count, move) for count, move in enumerate(moves[told:], told + 1)]
+        moves = transcript(number, own, state="open", block=block, parameters=p)["moves"]
+        shown, self._shown = self._shown, len(moves)
+        return [line(count, move) for count, move in enumerate(moves[shown:], shown + 1)]
 
     def is_paid_back(self) -> bool:
         """Whether a batch was convicted, and its clients have back what its calls cost."""

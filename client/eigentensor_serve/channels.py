@@ -181,7 +181,7 @@ class ChannelBackend:
             else:
                 price = quoted.price_of(ask.repeat)
                 return plan_of(ask, min_price=str(price), max_price=str(price), escrow=str(price + fee))
-        raise _telling(failures)
+        raise _chief(failures)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         """As `Backend.ask`: the call is executed meanwhile. One that was left under way is asked for again."""
@@ -273,7 +273,7 @@ class ChannelBackend:
                     return self._finish(job, fees, channel, self._call(url, channel, job, ask))
                 except _FAILURES as error:
                     failures.append(self._failed(url, error))
-            raise _telling(failures)
+            raise _chief(failures)
         except EigenTensorError as error:
             if is_written:
                 self._fail(job, fees, error)
@@ -543,7 +543,7 @@ def _salt_of(task: str) -> int:
     return int(task, 16) >> _SALT
 
 
-def _telling(failures: Iterable[EigenTensorError]) -> EigenTensorError:
+def _chief(failures: Iterable[EigenTensorError]) -> EigenTensorError:
     """Of what operators raised, one after the other, what is raised: that one gives no response, or the last."""
     *others, last = sorted(failures, key=lambda error: isinstance(error, NoResponse))
     for other in others:

@@ -26,7 +26,7 @@ from eigentensor.economics import shares
 from eigentensor.errors import Reverted
 from eigentensor.task import Event, commitment
 from eigentensor_local.anvil import Anvil
-from support.stories.call_lives import assert_told
+from support.stories.call_lives import assert_life
 from support.stories.channel import DEPOSIT, PAYER, PRICE, SALT, SIGNER, Served, begin_and_open
 
 Chains = Callable[[int], Chain]
@@ -57,7 +57,7 @@ def test_a_batch_lives_from_its_begin_to_its_last_wei(
     assert lock.end == client.channels.batch_at(batch).begun_at + shares.lifetime(p, offer.exec, offer.epoch)
     assert shares.stake(p, offer) <= lock.shares <= shares.stake(p, offer) + 2
 
-    assert_told(client, offer, 1, first)
+    assert_life(client, offer, 1, first)
     for number in range(5):
         served.call()
         if number == 2:
@@ -71,7 +71,7 @@ def test_a_batch_lives_from_its_begin_to_its_last_wei(
     assert client.channels.roots_at(batch).lines == committed.root
     assert client.channels.channel_at(served.channel).deposit == DEPOSIT - 5 * PRICE
 
-    assert_told(client, offer, 1, first)
+    assert_life(client, offer, 1, first)
     seed = client.channels.seed_block_of(batch)
     assert seed == economics.seed_block(mined.block, p.lag, p.grid)
     anvil.mine_past(seed)
@@ -94,7 +94,7 @@ def test_a_batch_lives_from_its_begin_to_its_last_wei(
     assert client.channels.balance_of(verifier.address).collateral == bond
     assert client.channels.answer_at(batch, index).stage is Stage.HIDDEN
 
-    assert_told(client, offer, 1, first)
+    assert_life(client, offer, 1, first)
     windows = client.channels.windows_of(offer, 1)
     assert windows == replace(windows, check_by=seed + economics.check_window(p, offer.exec))
     anvil.mine_past(windows.check_by)
@@ -106,7 +106,7 @@ def test_a_batch_lives_from_its_begin_to_its_last_wei(
     with pytest.raises(Reverted, match="TooEarly"):
         anybody.channels.close(offer, 1)
 
-    life = assert_told(client, offer, 1, first)
+    life = assert_life(client, offer, 1, first)
     assert life.close_from == windows.dispute_by + 1 and life.mix == mix
     anvil.mine_past(windows.dispute_by)
     k = shares.checked(5, offer.check_rate, 2)
@@ -121,7 +121,7 @@ def test_a_batch_lives_from_its_begin_to_its_last_wei(
     assert settled == events.Settled(settled.place, batch, index + 1, verifier.address, bond + fee)
     refunded = only(events.Refunded, anybody.channels.refund(offer, 1, [open_line([line], 0)]).events)
     assert refunded == events.Refunded(refunded.place, batch, served.channel, client.address, returned)
-    life = assert_told(client, offer, 1, first)
+    life = assert_life(client, offer, 1, first)
     assert not list(life.unrefunded()) and life.answers[index].settled == bond + fee == life.bond + life.fee
     assert client.channels.payback_at(batch).left == 0
 
@@ -129,7 +129,7 @@ def test_a_batch_lives_from_its_begin_to_its_last_wei(
     ended = only(events.Ended, anybody.channels.end(offer, served.deal).events)
     assert ended.refund == DEPOSIT - 5 * PRICE
     assert client.channels.channel_at(served.channel).state is ChannelState.ENDED
-    assert_told(client, offer, 1, first)
+    assert_life(client, offer, 1, first)
     balance = client.channels.balance_of(client.address).balance
     assert balance == DEPOSIT - 5 * PRICE + returned
     client.channels.withdraw(client.address, balance)
@@ -168,7 +168,7 @@ def test_two_results_for_one_call_convict_and_all_lines_are_paid_back(
     slashed = only(events.Slashed, anybody.channels.slash(offer, 1).events)
     assert client.stake.note_of(slashed.slash_id).beneficiaries == (client.address,)
     assert client.channels.judgment_at(batch).slashed
-    assert_told(client, offer, 1, first)
+    assert_life(client, offer, 1, first)
 
 
 def test_a_call_is_demanded_shown_and_a_channel_concluded(
@@ -185,14 +185,14 @@ def test_a_call_is_demanded_shown_and_a_channel_concluded(
     client.channels.deposit(client.address, client.deployment.parameters.g_chunk)
     client.channels.demand(offer, 1, 1)
     assert client.channels.batch_at(batch).demands == 1
-    assert len(assert_told(client, offer, 1, first).open_demands) == 1
+    assert len(assert_life(client, offer, 1, first).open_demands) == 1
     place = CallPlace(open_line([line], 0), open_call(line, served.leaves, served.receipts[1]), served.orders[1])
     with pytest.raises(Reverted, match="NotOutside"):
         anybody.channels.outside(offer, 1, place, [], 1)
     shown = only(events.Shown, anybody.channels.show(offer, 1, place, {}).events)
     assert shown == events.Shown(shown.place, batch, 1, served.orders[1], b"", place.call)
     assert type(shown).from_arguments(shown.place, json.loads(json.dumps(shown.arguments()))) == shown
-    assert assert_told(client, offer, 1, first).shown_until
+    assert assert_life(client, offer, 1, first).shown_until
     with pytest.raises(Reverted, match="WrongTask"):
         anybody.channels.show(offer, 1, replace(place, order=served.orders[0]), {})
     with pytest.raises(Reverted, match="NoOmission"):
@@ -206,5 +206,5 @@ def test_a_call_is_demanded_shown_and_a_channel_concluded(
     )
     assert concluded == events.Concluded(concluded.place, served.channel, 3, 3 * PRICE, DEPOSIT - 2 * PRICE)
     assert client.channels.channel_at(served.channel).state is ChannelState.CONCLUDED
-    assert_told(client, offer, 1, first)
+    assert_life(client, offer, 1, first)
     assert client.channels.windows_of(offer, 1) != Windows(0, 0, 0, 0, 0)

@@ -227,8 +227,7 @@ class Steps:
         mix, drawn = drawn_seats(self._chain, life)
         assert life.committed_at is not None
         block, executor = batches.head + 1, life.offer.operator
-        found = checking.drawn_of(mix, drawn, self._operator, executor, life.committed_at, block)
-        return Looked(case.batch, found)
+        return Looked(case.batch, checking.drawn_of(mix, drawn, self._operator, executor, life.committed_at, block))
 
     def _fetch(self, _: Batches, case: Case, life: BatchLife) -> Outcome:
         """The calls of the share and all that they bind: what cannot be disputed is no evidence. In a random order, and

@@ -20,10 +20,10 @@ def decode_log(log: Mapping[str, Any], channels: str = "") -> Event | None:
     logs. Only the contract at the address `channels` has events of paid calls, some of which have names and types that
     tasks' have."""
     known = _events(log["address"] == channels)
-    found = known.get(bytes(log["topics"][0])) if log["topics"] else None
-    if found is None:
+    entry = known.get(bytes(log["topics"][0])) if log["topics"] else None
+    if entry is None:
         return None
-    kind, logged = found
+    kind, logged = entry
     arguments = logged.values(log["topics"], log["data"])
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
     if kind is Moved:

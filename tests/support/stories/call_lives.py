@@ -7,9 +7,9 @@ from eigentensor.channel.pools import Pools
 from eigentensor.task import Seeded
 
 
-def assert_told(chain: Chain, offer: Offer, number: int, first: int) -> BatchLife:
+def assert_life(chain: Chain, offer: Offer, number: int, first: int) -> BatchLife:
     """The life of a batch, whose pool was offered after block `first`, if it is as the contracts have it."""
-    pools = told(chain, first, chain.node.block_number())
+    pools = folded(chain, first, chain.node.block_number())
     pool = pool_of(chain.deployment.channels_domain, offer)
     life, known = pools.batches[batch_of(pool, number)], pools.pools[pool]
     batch, windows = chain.channels.batch_at(life.batch), chain.channels.windows_of(offer, number)
@@ -43,11 +43,11 @@ def assert_told(chain: Chain, offer: Offer, number: int, first: int) -> BatchLif
         assert (channel.state, channel.deposit, channel.paid) == (at.state, at.deposit, at.paid)
         assert channel.count == at.count and channel.last == at.last
     for block in range(first, chain.node.block_number(), 7):
-        assert pools.rolled_back(block).batches == told(chain, first, block).batches
+        assert pools.rolled_back(block).batches == folded(chain, first, block).batches
     return life
 
 
-def told(chain: Chain, first: int, last: int) -> Pools:
+def folded(chain: Chain, first: int, last: int) -> Pools:
     """All that the events of these blocks tell."""
     pools = Pools(chain.deployment.parameters)
     seeds = [event for event in chain.history.events(first, last) if isinstance(event, Seeded)]

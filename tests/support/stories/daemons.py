@@ -116,8 +116,8 @@ def wait_for(running: Running, step: str, times: int = 1) -> None:
     """Until its log says so, so often."""
 
     def count() -> int:
-        told = running.log.read_bytes() if running.log.exists() else b""
-        return told[begun[running.pid] :].count(f'"event": "{step}"'.encode())
+        text = running.log.read_bytes() if running.log.exists() else b""
+        return text[begun[running.pid] :].count(f'"event": "{step}"'.encode())
 
     until(lambda: count() >= times or not running.running)
     assert running.running, running.tail()
