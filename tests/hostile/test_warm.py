@@ -22,7 +22,7 @@ from eigentensor.program.expression import Array, Axis, Node, binary, const, cou
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime.sandbox import warm
-from eigentensor.runtime.sandbox.execution import Limits, run_sandboxed
+from eigentensor.runtime.sandbox.execution import Limits, compile_sandboxed, run_sandboxed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store import save_safetensors
 
@@ -114,6 +114,64 @@ def test_calls_have_the_bits_of_single_executions(counted: WarmProgram, weights:
         assert observed.kept[repeat - 1].tobytes() == once.outputs["y"].tobytes()
         assert before in (None, processes())
         before = processes()
+
+
+def test_calls_together_have_the_bits_of_single_ones_and_widened_ones_too(weights: Path) -> None:
+    random, others = np.random.default_rng(2), processes()
+    with WarmProgram(counting(), [weights], LIMITS) as program:
+        first = started(program)
+        for is_wide in (False, True):
+            if is_wide:
+                program.widen()
+                assert program.widths == (2, 4, 8) and not program.may_widen
+                wait_for_end(first)
+                assert len(processes() - others) == 1
+            for _ in range(8):
+                calls = [
+                    dict(zip(("x", "total"), pair, strict=True))
+                    for pair in random.standard_normal((7, 2, ELEMENTS)).astype(np.float32)
+                ]
+                keep = [(1,) if number % 3 == 1 else () for number in range(7)]
+                gave = program.run_all(calls, {}, 2, keep=keep)
+                for call, some, observed in zip(calls, keep, gave, strict=True):
+                    once = program.run(call, {}, 2, keep=some)
+                    assert not isinstance(observed, EigenTensorError) and observed.kept.keys() == set(some)
+                    assert observed.results.outputs["y"].tobytes() == once.results.outputs["y"].tobytes()
+                    assert observed.results.states["total"].tobytes() == once.results.states["total"].tobytes()
+                    assert all(observed.kept[n].tobytes() == once.kept[n].tobytes() for n in some)
+
+
+def test_a_program_that_is_closed_while_it_is_widened_has_no_process(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = processes()
+    with WarmProgram(counting(), [weights], LIMITS) as program:
+        started(program)
+
+        def closing(*arguments: Any, **options: Any) -> None:
+            compile_sandboxed(*arguments, **options)
+            program.close()
+
+        monkeypatch.setattr(warm, "compile_sandboxed", closing)
+        program.widen()
+        assert not program.is_warm and not program.widths
+        wait_for_end(*processes() - others)
+
+
+def test_a_process_that_dies_with_several_calls_is_not_widened_again(weights: Path) -> None:
+    with WarmProgram(counting(), [weights], LIMITS) as program:
+        program.warm()
+        others = processes()
+        program.widen()
+        (process,) = processes() - others
+        process.kill()
+        wait_for_end(process)
+        gave = program.run_all([tensors(1, 1)] * 3, keep=[()] * 3)
+        assert all(isinstance(one, ExecutionError) for one in gave) and not program.is_warm
+        for _ in range(2):
+            gave = program.run_all([tensors(n, 1) for n in range(3)], keep=[()] * 3)
+            totals = [one.results.outputs["y"][0] for one in gave if not isinstance(one, EigenTensorError)]
+            assert totals == [1, 4, 7] and not program.widths and not program.may_widen
 
 
 def test_what_does_not_fit_is_refused_and_costs_no_child(counted: WarmProgram) -> None:
@@ -225,6 +283,40 @@ def test_whatever_a_process_answers_is_an_error(
     with program, pytest.raises(error):
         program.run(tensors(1, 1), seconds=2)
     assert not program.is_warm
+
+
+@pytest.mark.parametrize(
+    ("response", "errors"),
+    [
+        ("right + right", [None, None]),
+        ("right + failed + right", [None, LimitError, None]),
+        ("right", [None, LimitError, LimitError]),
+        ("right + b'?'", [None, SandboxError, SandboxError]),
+        ("right * 3 + right", [None, None, None]),
+        ("failed * 3", [LimitError] * 3),
+    ],
+)
+def test_whatever_a_process_answers_to_several_calls_those_that_it_answered_have_their_results(
+    monkeypatch: pytest.MonkeyPatch, response: str, errors: list[type[EigenTensorError] | None]
+) -> None:
+    code = f"""
+        import json, os, sys, time
+        right = b"\\1" + bytes({2 * 4 * ELEMENTS})
+        line = json.dumps(dict(error="LimitError", what="too large", fix="")).encode()
+        failed = b"\\2" + len(line).to_bytes(4, "little") + line
+        os.write(int(sys.argv[2]), b"\\1")
+        os.read(int(sys.argv[1]), 1)
+        os.write(int(sys.argv[2]), {response})
+        time.sleep(600)
+    """
+    hostile = [sys.executable, "-c", textwrap.dedent(code)]
+    program = WarmProgram(counting(), (), LIMITS, unsafe=True)
+    monkeypatch.setattr(warm, "command", lambda *_: ([], hostile))
+    with program:
+        gave = program.run_all([tensors(1, 1)] * len(errors), keep=[()] * len(errors), seconds=1)
+        assert [type(one) if isinstance(one, EigenTensorError) else None for one in gave] == errors
+        is_lost = response in ("right", "right + b'?'", "right * 3 + right")
+        assert program.is_warm != is_lost
 
 
 def test_devices_that_are_no_processors_are_refused() -> None:

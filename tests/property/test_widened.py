@@ -1,5 +1,6 @@
 """Programs for several calls at once, held to each call alone: bit for bit, by the reference and compiled."""
 
+import io
 from random import Random
 from typing import Any
 
@@ -14,9 +15,11 @@ from eigentensor.program import Program, Role
 from eigentensor.program.binding import Results
 from eigentensor.program.widened import widened
 from eigentensor.runtime.compiled import CompiledGraph
+from eigentensor.runtime.sandbox.returned import Wanted
+from eigentensor.runtime.sandbox.together import TRIES, Together
 from support.generated.expressions import tensor
 from support.generated.programs import Example, generate
-from support.programs.worked_examples import layer
+from support.programs.worked_examples import layer, session
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -75,3 +78,29 @@ def test_compiled_calls_together_have_the_bits_of_each_alone(example: Example) -
     alone, wide = (CompiledGraph(program, weights) for program in (example.program, widened(example.program, 3)))
     bound = example.variables, example.repeat
     assert_equal(wide.run(stacked(example.program, calls), *bound), [alone.run(call, *bound) for call in calls])
+
+
+@pytest.mark.parametrize("example", [layer(), session(), *map(generate, range(1, 4))])
+def test_whatever_runs_are_made_of_calls_they_give_what_each_gives_alone(example: Example) -> None:
+    """Results, and what executed calls wrote of which that is kept, while widths are tried and when they are judged."""
+    program, random = example.program, Random(3)
+    weights = {name: example.tensors[name] for name in program.named(Role.WEIGHT)}
+    wide = {width: CompiledGraph(widened(program, width), weights) for width in (2, 4)}
+    alone = CompiledGraph(program, weights)
+    together, executed = Together({1: alone, **wide}), range(len(program.calls) * example.repeat)
+    for turn in range(TRIES + 2):
+        calls = [
+            {name: array for name, array in call.items() if name not in weights} for call in several(example, 7, turn)
+        ]
+        keep = [sorted(random.sample(executed, random.randrange(min(3, len(executed)) + 1))) for _ in calls]
+        expected = [kept(alone, call, example, one) for call, one in zip(calls, keep, strict=True)]
+        assert list(together.run(stacked(program, calls), example.variables, example.repeat, keep)) == expected
+        together.learn()
+
+
+def kept(alone: CompiledGraph, call: Arrays, example: Example, keep: list[int]) -> bytes:
+    """What a call hands back that is executed alone."""
+    file = io.BytesIO()
+    back = Wanted(example.program, example.repeat, tuple(keep)).writer(file)
+    back.finish(alone.run(call, example.variables, example.repeat, observe=back.observe, only=back.only))
+    return file.getvalue()

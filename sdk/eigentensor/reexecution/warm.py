@@ -1,14 +1,20 @@
-"""Executing one stranger's program for call after call: confined, within limits, and some of it rechecked."""
+"""Executing one stranger's program for call after call: confined, within limits, and some of it rechecked.
+
+Calls that wait at the same time are executed together, with the bits that each has alone.
+"""
 
 import asyncio
 import secrets
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple
 
+from eigentensor.errors import EigenTensorError, WrongBits
 from eigentensor.program import Program, Role
 from eigentensor.program.binding import Results
 from eigentensor.reexecution import sample
@@ -19,6 +25,7 @@ from eigentensor.runtime.sandbox.warm import WarmProgram
 SHARE = 0.1  #: of the time of calls that rechecks take
 LEAST = 1 / 64  #: of the calls that are rechecked, however long that takes
 _SLOWER = 1 / 1024  # by how much of it more than the last one a call is expected to take at most
+_WORTH = 16  # calls that came together before the program is compiled for several at once
 
 
 class WarmExecution:
@@ -35,7 +42,9 @@ class WarmExecution:
         self._weights: Tensors = {} if weights is None else load_role(weights, program, Role.WEIGHT)
         self._warm = WarmProgram(program, self._files, within, device=device, unsafe=unsafe)
         self._random = SystemRandom()
-        self._call = self._recheck = 0.0  # seconds that one takes
+        self._call = self._recheck = 0.0  # seconds that one takes, a call alone
+        self._gathering = 0  # calls that came together
+        self._widening = threading.Thread()  # begun when enough did
 
     @property
     def is_warm(self) -> bool:
@@ -73,14 +82,74 @@ class WarmExecution:
         self, tensors: Tensors, variables: Mapping[str, int], repeat: int, seconds: float
     ) -> Results:
         """As `execute`, for one caller at a time: its event loop goes on meanwhile."""
-        start, look = time.perf_counter(), self._look(repeat)
-        keep = look.keep if look else ()
-        observed = await self._warm.run_async(tensors, variables, repeat, keep=keep, seconds=seconds)
+        return await self._alone(_Looked(tensors, self._look(repeat)), variables, repeat, seconds)
+
+    async def execute_all_async(
+        self, calls: Sequence[Tensors], variables: Mapping[str, int], repeat: int, seconds: float
+    ) -> list[Results | EigenTensorError]:
+        """What `execute_async` gives for each of several calls, or the error that it raises: what fails together is
+        executed alone. As large a part of the calls is rechecked, each by what it gave together with others. Raises
+        WrongBits, which is no fault of a call."""
+        outcomes: list[Results | EigenTensorError] = []
+        while left := calls[len(outcomes) :]:
+            most = self._warm.most if self._call else 1  # what a call takes alone decides how many are rechecked
+            some = [_Looked(tensors, self._look(repeat)) for tensors in left[:most]]
+            outcomes += await self._together(some, variables, repeat, seconds)
+        return outcomes
+
+    async def _together(
+        self, calls: "Sequence[_Looked]", variables: Mapping[str, int], repeat: int, seconds: float
+    ) -> list[Results | EigenTensorError]:
+        if len(calls) == 1:
+            return [await self._outcome(calls[0], variables, repeat, seconds)]
+        tensors, keep = [one.tensors for one in calls], [one.keep for one in calls]
+        try:
+            gave = await self._warm.run_all_async(tensors, variables, repeat, keep=keep, seconds=seconds)
+        except EigenTensorError as error:
+            gave = [error] * len(calls)
+        self._gathered(len(calls))
+        outcomes: list[Results | EigenTensorError] = []
+        for call, observed in zip(calls, gave, strict=True):
+            if isinstance(observed, EigenTensorError):
+                outcomes.append(await self._outcome(call, variables, repeat, seconds))
+            else:
+                await self._rechecked(call, variables, repeat, observed)
+                outcomes.append(observed.results)
+        return outcomes
+
+    async def _outcome(
+        self, call: "_Looked", variables: Mapping[str, int], repeat: int, seconds: float
+    ) -> Results | EigenTensorError:
+        try:
+            return await self._alone(call, variables, repeat, seconds)
+        except WrongBits:
+            raise
+        except EigenTensorError as error:
+            return error
+
+    async def _alone(self, call: "_Looked", variables: Mapping[str, int], repeat: int, seconds: float) -> Results:
+        start = time.perf_counter()
+        observed = await self._warm.run_async(call.tensors, variables, repeat, keep=call.keep, seconds=seconds)
         self._call = _expected(self._call, time.perf_counter() - start)
-        if look is not None:
-            check = partial(self._check, look, self.bound(tensors, variables, repeat), observed)
-            await asyncio.get_running_loop().run_in_executor(None, check)
+        await self._rechecked(call, variables, repeat, observed)
         return observed.results
+
+    async def _rechecked(self, call: "_Looked", variables: Mapping[str, int], repeat: int, observed: Observed) -> None:
+        if call.look is not None:
+            check = partial(self._check, call.look, self.bound(call.tensors, variables, repeat), observed)
+            await asyncio.get_running_loop().run_in_executor(None, check)
+
+    def _gathered(self, count: int) -> None:
+        """So many calls came together: where that goes on, the program is compiled for it, while calls go on."""
+        self._gathering += count
+        if self._gathering >= _WORTH and self._warm.may_widen and not self._widening.is_alive():
+            self._gathering = 0
+            self._widening = threading.Thread(target=self._widen, name="widening", daemon=True)
+            self._widening.start()
+
+    def _widen(self) -> None:
+        with suppress(EigenTensorError, OSError):  # then each is executed alone
+            self._warm.widen()
 
     def _look(self, repeat: int) -> "_Look | None":
         """What is rechecked of a call, chosen by chance; None: nothing."""
@@ -106,6 +175,18 @@ class _Look(NamedTuple):
     def keep(self) -> tuple[int, ...]:
         """The executed calls whose results it takes."""
         return self.chosen.keep
+
+
+class _Looked(NamedTuple):
+    """A call, and what of it is rechecked."""
+
+    tensors: Tensors
+    look: _Look | None
+
+    @property
+    def keep(self) -> tuple[int, ...]:
+        """The executed calls whose results that takes."""
+        return self.look.keep if self.look else ()
 
 
 def _expected(known: float, value: float) -> float:

@@ -7,7 +7,7 @@ cache read-only. So no program can change the code that another one runs.
 
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -93,7 +93,7 @@ def observe_sandboxed(
     decoded = decode(program)
     refuse_over(limits.memory, decoded, device, repeat)
     end = monotonic() + limits.seconds
-    here = None if device == devices.REFERENCE else settled(decoded, device, unsafe)
+    here = None if device == devices.REFERENCE else settled([decoded], device, unsafe)
     if here is not None:
         _prepare(decoded, here, limits.seconds, cache, unsafe)
     needs = here.needs if here is not None else ()
@@ -133,9 +133,9 @@ def compile_sandboxed(
     _prepare(program, _build(device, unsafe), seconds, cache or Cache(default_folder()), unsafe)
 
 
-def settled(program: Program, device: str, unsafe: bool) -> Toolchain | Gridded:
+def settled(programs: Iterable[Program], device: str, unsafe: bool) -> Toolchain | Gridded:
     """The compiler of a device, which the child finds the kernels by: with the schedules that are decided now."""
-    return _build(device, unsafe).settled((*program.bodies, *parts(program)))
+    return _build(device, unsafe).settled(body for one in programs for body in (*one.bodies, *parts(one)))
 
 
 def _build(device: str, unsafe: bool) -> Toolchain | Gridded:

@@ -2,7 +2,8 @@
 
 The child sees what the child of a single execution sees, and is sealed before any of the program runs. Its calls may be
 of different callers: a program is data whose kernels were checked and compiled here, and the child holds nothing of a
-call once the next one came.
+call once the next one came. Calls that are there at the same time are handed over together, and executed as `together`
+says.
 """
 
 import asyncio
@@ -26,17 +27,20 @@ from eigentensor.errors import EigenTensorError, ExecutionError, LimitError, San
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Program
+from eigentensor.program.widened import widened
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
 from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, Ended, end, failure
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import command, compile_sandboxed, reported, settled
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
-from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH, open_buffers
+from eigentensor.runtime.sandbox.together import admitted, most_together, open_buffers
+from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH
 from eigentensor.scratch import scratch
 
 LIFE = 1 << 30  #: processor seconds of a child: each call has a limit by the clock
 _CHUNK = 1 << 20  # bytes that a pipe takes at once, where the system lets it
+_LEAST = 1 << 16  # bytes that are read at once at least, where there are as many
 _VECTORS = 1024  # pieces that are written at once
 _Of = TypeVar("_Of")
 
@@ -74,10 +78,13 @@ class WarmProgram:
         self.limits = replace(limits or Limits(), cpu_seconds=LIFE)
         refuse_over(self.limits.memory, program, device)
         self._cache = cache or Cache(default_folder())
-        self._open = open_buffers(program)
-        self._records = replace(program, buffers=tuple(self._open))
+        self.most = most_together(program)  #: calls that are handed over together at most
+        self._records = replace(program, buffers=tuple(open_buffers(program)))
         self._lock = threading.Lock()
         self._child: _Child | None = None
+        self._widths: tuple[int, ...] = ()
+        self._is_tried = False  # whether to widen this child was tried
+        self._closed = 0  # how often
 
     @property
     def is_warm(self) -> bool:
@@ -88,6 +95,31 @@ class WarmProgram:
         """Starts the child if there is none. Raises NoSandbox, LimitError, ExecutionError."""
         with self._lock:
             self._started()
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many calls a run of the child may execute, besides one."""
+        return self._widths
+
+    @property
+    def may_widen(self) -> bool:
+        """Whether `widen` was not tried since the child was started. One that was lost with several calls at hand is
+        not widened again."""
+        return not self._is_tried
+
+    def widen(self) -> None:
+        """Compiles the program for several calls at once, in as many widths as the limits of the child hold, and then
+        replaces the child by one that has them. Calls go on meanwhile. Raises what `warm` raises."""
+        self._is_tried, closed = True, self._closed
+        widths = admitted(self.program, self.limits.memory, self.device)
+        if not widths:
+            return
+        child: _Child | None = self._begun(widths)
+        with self._lock:
+            if closed == self._closed:
+                child, self._child, self._widths = self._child, child, widths
+        if child is not None:
+            self._end(child)
 
     def run(
         self,
@@ -103,14 +135,7 @@ class WarmProgram:
         Raises BindingError if they do not fit the program; LimitError if it takes longer than `seconds`, of which a
         start is no part, or more memory than the limits; ExecutionError if the child died.
         """
-        asked = self._asked(tensors, variables, repeat, keep)
-        with self._lock:
-            child = self._started()
-            try:
-                data = _waited(_talk(child, asked.parts, asked.wanted.size), monotonic() + seconds)
-            except _Silent as silent:
-                raise self._lost(child, silent) from None
-        return asked.answer(data)
+        return _only(self.run_all([tensors], variables, repeat, keep=[keep], seconds=seconds))
 
     async def run_async(
         self,
@@ -122,35 +147,70 @@ class WarmProgram:
         seconds: float = 60.0,
     ) -> Observed:
         """As `run`, for one caller at a time: its event loop goes on meanwhile."""
-        asked, loop = self._asked(tensors, variables, repeat, keep), asyncio.get_running_loop()
+        return _only(await self.run_all_async([tensors], variables, repeat, keep=[keep], seconds=seconds))
+
+    def run_all(
+        self,
+        calls: Sequence[Mapping[str, NDArray[Any]]],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Sequence[Collection[int]],
+        seconds: float = 60.0,
+    ) -> list[Observed | EigenTensorError]:
+        """What `run` has for each of several calls, at most `most`, or the error that it raises: all that are not done
+        have the one of a child that died, or took longer than `seconds` for each of them. Raises BindingError if one
+        does not fit the program, and what `warm` raises."""
+        asked = self._asked(calls, variables, repeat, keep)
+        with self._lock:
+            child = self._started()
+            try:
+                _waited(_talk(child, asked), monotonic() + seconds * len(calls))
+            except _Silent as silent:
+                return asked.outcomes(self._lost(child, silent, asked))
+        return asked.outcomes()
+
+    async def run_all_async(
+        self,
+        calls: Sequence[Mapping[str, NDArray[Any]]],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Sequence[Collection[int]],
+        seconds: float = 60.0,
+    ) -> list[Observed | EigenTensorError]:
+        """As `run_all`, for one caller at a time: its event loop goes on meanwhile."""
+        asked, loop = self._asked(calls, variables, repeat, keep), asyncio.get_running_loop()
         if self._child is None:
             await loop.run_in_executor(None, self.warm)
         with self._lock:
             child = self._started()
             try:
-                data = await _awaited(_talk(child, asked.parts, asked.wanted.size), loop.time() + seconds)
+                await _awaited(_talk(child, asked), loop.time() + seconds * len(calls))
             except _Silent as silent:
-                raise await loop.run_in_executor(None, self._lost, child, silent) from None
+                return asked.outcomes(await loop.run_in_executor(None, self._lost, child, silent, asked))
             except asyncio.CancelledError:  # it is in the middle of something
                 self._end(child)
                 raise
-        return asked.answer(data)
+        return asked.outcomes()
 
     def _asked(
         self,
-        tensors: Mapping[str, NDArray[Any]],
+        calls: Sequence[Mapping[str, NDArray[Any]]],
         variables: Mapping[str, int] | None,
         repeat: int,
-        keep: Collection[int],
+        keep: Sequence[Collection[int]],
     ) -> "_Asked":
-        flats = bind(self._records, tensors, variables, repeat)
-        wanted = Wanted(self.program, repeat, tuple(sorted(set(keep))))
-        head = json.dumps({"variables": dict(variables or {}), "repeat": repeat, "keep": wanted.keep}).encode()
-        return _Asked(wanted, [LENGTH.pack(len(head)) + head, *(flat.view(np.uint8).data for flat in flats)])
+        flats = [flat for tensors in calls for flat in bind(self._records, tensors, variables, repeat)]
+        wanted = [Wanted(self.program, repeat, tuple(sorted(set(some)))) for some in keep]
+        asked = {"variables": dict(variables or {}), "repeat": repeat, "keep": [one.keep for one in wanted]}
+        head = json.dumps(asked).encode()
+        return _Asked(wanted, [LENGTH.pack(len(head)) + head, *(flat.view(np.uint8).data for flat in flats)], [])
 
     def close(self) -> None:
         """Ends the child; the next call starts another one."""
         with self._lock:
+            self._closed, self._is_tried = self._closed + 1, False
             if self._child is not None:
                 self._end(self._child)
 
@@ -162,35 +222,42 @@ class WarmProgram:
 
     def _started(self) -> _Child:
         if self._child is None:
-            until = monotonic() + self.limits.seconds
-            here = None if self.device == devices.REFERENCE else settled(self.program, self.device, self.unsafe)
-            if here is not None:
-                compile_sandboxed(
-                    self.program, self.limits.seconds, device=self.device, cache=self._cache, unsafe=self.unsafe
-                )
-            job = {
-                "limits": asdict(self.limits), "file_bytes": MESSAGE, "sealed": not self.unsafe, "device": self.device,
-                "toolchain": here.to_json() if here else "",
-                "tensors": [f"tensors{i}" for i in range(len(self.weights))],
-            }  # fmt: skip
-            with scratch() as folder:
-                (folder / "job.json").write_text(json.dumps(job))
-                (folder / "program").write_bytes(encode(self.program))
-                self._cache.folder.mkdir(parents=True, exist_ok=True)
-                seen = {name: folder / name for name in ("job.json", "program")} | {"kernels": self._cache.folder}
-                seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
-                child = self._child = _begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
-                try:
-                    ready = _waited(_response(child, 0), until)
-                except _Silent as silent:
-                    raise self._lost(child, silent) from None
-                if isinstance(ready, EigenTensorError):
-                    self._end(child)
-                    raise ready
+            self._child = self._begun()
         return self._child
 
-    def _lost(self, child: _Child, silent: "_Silent") -> EigenTensorError:
+    def _begun(self, widths: Sequence[int] = ()) -> _Child:
+        """A child that is ready, with the program alone and in these widths; what they need is compiled before. Raises
+        as `warm`."""
+        until = monotonic() + self.limits.seconds
+        programs = [self.program, *(widened(self.program, width) for width in widths)]
+        here = None if self.device == devices.REFERENCE else settled(programs, self.device, self.unsafe)
+        for program in programs if here is not None else ():
+            compile_sandboxed(program, until - monotonic(), device=self.device, cache=self._cache, unsafe=self.unsafe)
+        job = {
+            "limits": asdict(self.limits), "file_bytes": MESSAGE, "sealed": not self.unsafe, "device": self.device,
+            "toolchain": here.to_json() if here else "", "widths": widths,
+            "tensors": [f"tensors{i}" for i in range(len(self.weights))],
+        }  # fmt: skip
+        with scratch() as folder:
+            (folder / "job.json").write_text(json.dumps(job))
+            (folder / "program").write_bytes(encode(self.program))
+            self._cache.folder.mkdir(parents=True, exist_ok=True)
+            seen = {name: folder / name for name in ("job.json", "program")} | {"kernels": self._cache.folder}
+            seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
+            child = _begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
+            try:
+                ready = _waited(_response(_Incoming(child), 0), until)
+            except _Silent as silent:
+                raise self._lost(child, silent) from None
+            if isinstance(ready, EigenTensorError):
+                self._end(child)
+                raise ready
+        return child
+
+    def _lost(self, child: _Child, silent: "_Silent", asked: "_Asked | None" = None) -> EigenTensorError:
         """The error of a child that does not go on as it should, which is ended."""
+        if asked is not None:
+            self._is_tried = len(asked.wanted) > 1
         text = self._end(child, wait=silent.died)
         if not silent.died:
             return silent.error
@@ -205,7 +272,8 @@ class WarmProgram:
         child.ended.wait()
         os.close(child.requests)
         os.close(child.responses)
-        self._child = None
+        if self._child is child:
+            self._child, self._widths = None, ()
         with child.errors:
             child.errors.seek(0)
             text = child.errors.read(MESSAGE).decode(errors="replace")
@@ -220,25 +288,74 @@ class _Silent(Exception):
 
 
 class _Asked(NamedTuple):
-    """A request: its bytes, and what is wanted back."""
+    """A request: what is wanted back of each of its calls, its bytes, and the responses that came."""
 
-    wanted: Wanted
+    wanted: Sequence[Wanted]
     parts: Sequence[bytes | memoryview]
+    came: "list[bytearray | EigenTensorError]"
 
-    def answer(self, data: "bytearray | EigenTensorError") -> Observed:
-        """What came of it. Raises the error that did."""
-        if isinstance(data, EigenTensorError):
-            raise data
-        return self.wanted.unpack(data)
+    def outcomes(self, lost: EigenTensorError | None = None) -> list[Observed | EigenTensorError]:
+        """What came of each call; those that have no response were `lost`."""
+        done: list[Observed | EigenTensorError] = []
+        for wanted, data in zip(self.wanted, self.came, strict=False):
+            try:
+                done.append(data if isinstance(data, EigenTensorError) else wanted.unpack(data))
+            except SandboxError as error:
+                done.append(error)
+        return done if lost is None else done + [lost] * (len(self.wanted) - len(done))
+
+
+def _only(outcomes: Sequence[Observed | EigenTensorError]) -> Observed:
+    """The outcome of one call. Raises the error that it is."""
+    (outcome,) = outcomes
+    if isinstance(outcome, EigenTensorError):
+        raise outcome
+    return outcome
 
 
 #: Talk with a child, which is the child's turn where it yields: a pipe, and whether it is to be read, not written.
 _Turn = Generator[tuple[int, bool], None, _Of]
 
 
-def _talk(child: _Child, parts: Sequence[bytes | memoryview], size: int) -> "_Turn[bytearray | EigenTensorError]":
-    """One request and its response, of so many bytes, or the error that is reported. Raises _Silent."""
-    views = [memoryview(part) for part in parts]
+class _Incoming:
+    """What a child answers: what was read beyond one response begins the next one."""
+
+    def __init__(self, child: _Child) -> None:
+        self._pipe, self._ahead = child.responses, b""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether more was read than was taken."""
+        return bool(self._ahead)
+
+    def take(self, size: int) -> "_Turn[bytearray]":
+        """The next bytes, so many. Raises _Silent where the child ended."""
+        data = bytearray(size)
+        at = min(size, len(self._ahead))
+        data[:at], self._ahead = self._ahead[:at], self._ahead[at:]
+        while at < size:
+            more = yield from self._more(min(max(size - at, _LEAST), _CHUNK))
+            used = min(size - at, len(more))
+            data[at : at + used], self._ahead = more[:used], more[used:]
+            at += used
+        return data
+
+    def _more(self, most: int) -> "_Turn[bytes]":
+        """What is there, or comes next: one byte, or more."""
+        while True:
+            try:
+                data = os.read(self._pipe, most)
+            except BlockingIOError:
+                yield self._pipe, True
+                continue
+            if not data:
+                raise _died()
+            return data
+
+
+def _talk(child: _Child, asked: _Asked) -> "_Turn[None]":
+    """One request and its responses, as they come. Raises _Silent."""
+    views = [memoryview(part) for part in asked.parts]
     while views:
         try:
             written = os.writev(child.requests, views[:_VECTORS])
@@ -251,47 +368,24 @@ def _talk(child: _Child, parts: Sequence[bytes | memoryview], size: int) -> "_Tu
             written -= len(views.pop(0))
         if written:
             views[0] = views[0][written:]
-    return (yield from _response(child, size))
-
-
-def _response(child: _Child, size: int) -> "_Turn[bytearray | EigenTensorError]":
     yield child.responses, True
-    begin = yield from _more(child, 1 + min(size, _CHUNK))
-    kind, rest = begin[:1], begin[1:]
-    if kind == DONE and len(rest) <= size:
-        return (yield from _whole(child, rest, size))
+    incoming = _Incoming(child)
+    for wanted in asked.wanted:
+        asked.came.append((yield from _response(incoming, wanted.size)))
+    if incoming.is_ahead:
+        raise _nonsense()
+
+
+def _response(incoming: _Incoming, size: int) -> "_Turn[bytearray | EigenTensorError]":
+    """One response, of so many bytes, or the error that it reports."""
+    kind = yield from incoming.take(1)
+    if kind == DONE:
+        return (yield from incoming.take(size))
     if kind == FAILED:
-        head = yield from _whole(child, rest[: LENGTH.size], LENGTH.size)
-        (length,) = LENGTH.unpack(head)
-        if length <= MESSAGE:
-            line = yield from _whole(child, rest[LENGTH.size :], length)
-            if error := reported(bytes(line)):
-                return error
-    raise _Silent(SandboxError("the program's process gave what is no response"))
-
-
-def _whole(child: _Child, begin: bytes, size: int) -> "_Turn[bytearray]":
-    """So many bytes, which begin with these."""
-    data, at = bytearray(size), len(begin)
-    data[:at] = begin
-    while at < size:
-        more = yield from _more(child, min(size - at, _CHUNK))
-        data[at : at + len(more)] = more
-        at += len(more)
-    return data
-
-
-def _more(child: _Child, most: int) -> "_Turn[bytes]":
-    """What is there, or comes next: one byte, or more."""
-    while True:
-        try:
-            data = os.read(child.responses, most)
-        except BlockingIOError:
-            yield child.responses, True
-            continue
-        if not data:
-            raise _died()
-        return data
+        (length,) = LENGTH.unpack((yield from incoming.take(LENGTH.size)))
+        if length <= MESSAGE and (error := reported(bytes((yield from incoming.take(length))))):
+            return error
+    raise _nonsense()
 
 
 def _waited(talk: "_Turn[_Of]", until: float) -> _Of:
@@ -337,6 +431,10 @@ def _settle(turn: "asyncio.Future[bool]", is_in_time: bool) -> None:
 
 def _late() -> _Silent:
     return _Silent(LimitError("the program took too long", fix="Allow more seconds, or run a smaller program."))
+
+
+def _nonsense() -> _Silent:
+    return _Silent(SandboxError("the program's process gave what is no response"))
 
 
 def _died() -> _Silent:

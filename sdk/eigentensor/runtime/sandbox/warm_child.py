@@ -2,11 +2,11 @@
 `python -m eigentensor.runtime.sandbox.warm_child FOLDER REQUESTS RESPONSES`.
 
 FOLDER holds job.json, the program and its weights; the numbers are of open pipes. A request is a length and a header in
-JSON, then the tensors that are not weights, by their numbers, as bytes whose size the program says. A response is one
-byte, then what `returned` describes, or the line that `child.report` writes. A first response says that all is ready.
+JSON, then for each of its calls the tensors that are not weights, by their numbers, as bytes whose size the program
+says. Each call has a response, in order: one byte, then what `returned` describes, or a length and the line that
+`child.described` makes. A first response says that all is ready.
 """
 
-import io
 import json
 import os
 import struct
@@ -22,21 +22,17 @@ from eigentensor.errors import EigenTensorError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.binding import shaped
 from eigentensor.program.codec import decode
-from eigentensor.program.model import Buffer, Program, Role
+from eigentensor.program.model import Program
+from eigentensor.program.widened import widened
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.sandbox import child, confine
 from eigentensor.runtime.sandbox.confine import Limits
-from eigentensor.runtime.sandbox.returned import Wanted
+from eigentensor.runtime.sandbox.together import Together, open_buffers
 from eigentensor.store.tensors import load_flat
 from eigentensor.threads import start
 
 DONE, FAILED = b"\1", b"\2"
 LENGTH = struct.Struct("<I")
-
-
-def open_buffers(program: Program) -> list[Buffer]:
-    """The inputs and states of a program in the order in which a request has them."""
-    return [b for b in program.buffers if b.role in (Role.INPUT, Role.STATE)]
 
 
 def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
@@ -51,46 +47,52 @@ def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
     if job["sealed"]:
         confine.seal()
     program = decode(program_bytes)
-    compiled = CompiledGraph(
-        program, shaped(program, arrays), device=job["device"], threads=limits.threads, cache=Cache(folder / "kernels"),
-        toolchain=child.toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None,
-        memory_limit=limits.memory,  # a sealed process cannot ask how much there is
-    )  # fmt: skip
-    _write(responses, DONE)
+    weights = shaped(program, arrays)
+    toolchain = child.toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None
+
+    def compiled(width: int) -> CompiledGraph:
+        return CompiledGraph(
+            program if width == 1 else widened(program, width), weights, device=job["device"], threads=limits.threads,
+            cache=Cache(folder / "kernels"), toolchain=toolchain,
+            memory_limit=limits.memory,  # a sealed process cannot ask how much there is
+        )  # fmt: skip
+
+    together = Together({width: compiled(width) for width in (1, *job["widths"])})
+    responses.write(DONE)
+    responses.flush()
     while head := requests.read(LENGTH.size):
-        call = json.loads(requests.read(*LENGTH.unpack(head)))
-        tensors = {b.name: _tensor(requests, b) for b in open_buffers(program)}
-        _write(responses, _response(compiled, call, tensors))
+        asked = json.loads(requests.read(*LENGTH.unpack(head)))
+        stacked = _stacked(requests, program, len(asked["keep"]))
+        for given in together.run(stacked, asked["variables"], asked["repeat"], asked["keep"]):
+            responses.write(_failed(given) if isinstance(given, BaseException) else DONE + given)
+        responses.flush()
+        together.learn()
 
 
-def _response(compiled: CompiledGraph, call: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> bytes:
-    """What a call gives, or how it failed: another one may still come."""
-    results = io.BytesIO()
-    back = Wanted(compiled.program, call["repeat"], tuple(call["keep"])).writer(results)
-    try:
-        bound = tensors, call["variables"], call["repeat"]
-        back.finish(compiled.run(*bound, observe=back.observe if call["keep"] else None, only=back.only))
-    except (EigenTensorError, MemoryError) as error:
-        line = child.described(error)
-        return FAILED + LENGTH.pack(len(line)) + line
-    return DONE + results.getvalue()
+def _failed(error: BaseException) -> bytes:
+    """How a call failed: others may still come."""
+    line = child.described(error)
+    return FAILED + LENGTH.pack(len(line)) + line
 
 
-def _tensor(requests: BinaryIO, buffer: Buffer) -> NDArray[Any]:
-    data = bytearray(buffer.elements * buffer.dtype.size)
-    requests.readinto(data)  # type: ignore[attr-defined]
-    return np.frombuffer(data, STORAGE[buffer.dtype]).reshape(buffer.shape)
-
-
-def _write(responses: BinaryIO, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[responses.write(view) :]
+def _stacked(requests: BinaryIO, program: Program, count: int) -> dict[str, NDArray[Any]]:
+    """The inputs and states of so many calls, one after the other along the first axis."""
+    opened = open_buffers(program)
+    memory = [np.empty((count, b.elements * b.dtype.size), np.uint8) for b in opened]
+    for call in range(count):
+        for rows in memory:
+            requests.readinto(rows[call].data)  # type: ignore[attr-defined]
+    return {
+        b.name: rows.view(STORAGE[b.dtype]).reshape(count, *b.shape) for b, rows in zip(opened, memory, strict=True)
+    }
 
 
 if __name__ == "__main__":
     try:
-        with open(int(sys.argv[2]), "rb", buffering=1 << 16) as ins, open(int(sys.argv[3]), "wb", buffering=0) as outs:
+        with (
+            open(int(sys.argv[2]), "rb", buffering=1 << 16) as ins,
+            open(int(sys.argv[3]), "wb", buffering=1 << 16) as outs,
+        ):
             main(Path(sys.argv[1]), ins, outs)
     except (EigenTensorError, MemoryError, OSError) as failure:
         child.report(failure)

@@ -1,0 +1,172 @@
+"""Several calls of one program, which differ in inputs and states alone: how many of them one run executes.
+
+A run of several is one of the program widened to so many, and has the bits of each call alone. It pays where calls read
+the same weights, or take less time than what surrounds a run; it does not where they leave the caches. So each width is
+timed beside a call alone, and used where it is quicker.
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from eigentensor.errors import EigenTensorError, RuleError
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Buffer, Program, Role
+from eigentensor.program.widened import widened
+from eigentensor.runtime.compiled import CompiledGraph
+from eigentensor.runtime.memory.plan import estimate_memory_requirements
+from eigentensor.runtime.sandbox.returned import Wanted
+
+WIDTHS = (2, 4, 8)  #: calls that one run executes, where it is not one
+MESSAGE = 64 << 20  #: bytes of calls that are handed over together, what comes back included
+TRIES = 5  #: runs of a width that are timed before it is judged
+#: What runs of each width took, as parts of what its calls take one after the other.
+Trials = Mapping[int, Sequence[float]]
+
+
+def open_buffers(program: Program) -> list[Buffer]:
+    """The inputs and states of a program, which each call brings, in the order in which a request has them."""
+    return [b for b in program.buffers if b.role in (Role.INPUT, Role.STATE)]
+
+
+def most_together(program: Program) -> int:
+    """How many calls are handed over together at most: as many as the largest width has, or MESSAGE has room for."""
+    brought = sum(b.elements * b.dtype.size for b in open_buffers(program))
+    back = sum(program.parameter(r.buffer).elements * program.parameter(r.buffer).dtype.size for r in program.results)
+    return max(1, min(WIDTHS[-1], MESSAGE // max(1, brought + back)))
+
+
+def admitted(program: Program, memory: int, device: str) -> tuple[int, ...]:
+    """The widths, ascending, to which a program can be widened, if a process that has it alone and one that has it in
+    all of them are to hold `memory` bytes together. Both read the weights in their file."""
+    weights = sum(b.elements * b.dtype.size for b in program.buffers if b.role is Role.WEIGHT)
+
+    def own(one: Program) -> int:
+        return max(estimate_memory_requirements(one, device).values()) - weights
+
+    left, widths = memory - weights - 2 * own(program), list[int]()
+    for width in WIDTHS:
+        try:
+            left -= own(widened(program, width))
+        except RuleError:
+            break
+        if left < 0 or width > most_together(program):
+            break
+        widths.append(width)
+    return tuple(widths)
+
+
+def width_of(count: int, trials: Trials) -> int:
+    """How many of so many calls the next run executes: the largest width that is not judged yet, else the one at which
+    a call takes least; 1 where that is a call alone."""
+    possible = [width for width in trials if width <= count]
+    unjudged = [width for width in possible if len(trials[width]) < TRIES]
+    if unjudged:
+        return max(unjudged)
+    parts = {width: sorted(trials[width])[TRIES // 2] for width in possible}
+    best = min(possible, key=parts.__getitem__, default=1)
+    return best if best > 1 and parts[best] < 1 else 1
+
+
+class _Run(NamedTuple):
+    """A run that is to be compared: its width, its seconds, and one of its calls."""
+
+    width: int
+    seconds: float
+    tensors: Mapping[str, NDArray[Any]]
+    variables: Mapping[str, int]
+    repeat: int
+
+
+class Together:
+    """A program on a device with its weights, alone and in some widths. Not safe for several threads."""
+
+    def __init__(self, graphs: Mapping[int, CompiledGraph]) -> None:
+        """`graphs` are by width, 1 among them."""
+        self.program = graphs[1].program
+        self._graphs = dict(graphs)
+        self._trials: dict[int, list[float]] = {width: [] for width in graphs if width > 1}
+        self._ran: list[_Run] = []
+
+    def run(
+        self,
+        stacked: Mapping[str, NDArray[Any]],
+        variables: Mapping[str, int],
+        repeat: int,
+        keep: Sequence[Sequence[int]],
+    ) -> Iterator[bytes | EigenTensorError | MemoryError]:
+        """What each call gives, in order, as `returned` describes it, or how it failed. `stacked` has inputs and states
+        of all calls, one after the other along the first axis, `keep` what is wanted of each."""
+        begin = 0
+        while begin < len(keep):
+            width = width_of(len(keep) - begin, self._trials)
+            some = {name: array[begin : begin + width] for name, array in stacked.items()}
+            wanted = [Wanted(self.program, repeat, tuple(one)) for one in keep[begin : begin + width]]
+            try:
+                given = self._run(width, some, variables, wanted)
+            except (EigenTensorError, MemoryError) as error:
+                if width > 1:  # its calls may do well alone
+                    self._drop(width)
+                    continue
+                yield error
+            else:
+                yield from given
+            begin += width
+
+    def learn(self) -> None:
+        """Times a call alone beside each of the runs since the last time, whose width is not judged yet."""
+        for width, seconds, tensors, variables, repeat in self._ran:
+            start = perf_counter()
+            try:
+                self._graphs[1].run(tensors, variables, repeat)
+            except (EigenTensorError, MemoryError):
+                self._drop(width)
+            else:
+                if width in self._trials:
+                    self._trials[width].append(seconds / width / max(perf_counter() - start, 1e-9))
+        self._ran.clear()
+
+    def _run(
+        self, width: int, stacked: Mapping[str, NDArray[Any]], variables: Mapping[str, int], wanted: Sequence[Wanted]
+    ) -> list[bytes]:
+        repeat, files = wanted[0].repeat, [io.BytesIO() for _ in wanted]
+        writers = [one.writer(file) for one, file in zip(wanted, files, strict=True)]
+        only = frozenset[int]().union(*(writer.keep for writer in writers))
+
+        def observe(number: int, result: NDArray[Any]) -> None:
+            elements = self._elements(number)
+            for row, writer in enumerate(writers):  # what is no call's own is there once
+                writer.observe(number, result if result.size == elements else _row(result, row, elements))
+
+        alone = {name: array[0] for name, array in stacked.items()}
+        start = perf_counter()
+        results = self._graphs[width].run(
+            alone if width == 1 else stacked, variables, repeat, observe=observe if only else None, only=only
+        )
+        if len(self._trials.get(width, range(TRIES))) < TRIES:
+            self._ran.append(_Run(width, perf_counter() - start, alone, variables, repeat))
+        for row, writer in enumerate(writers):
+            writer.finish(results if width == 1 else _of_row(results, row))
+        return [file.getvalue() for file in files]
+
+    def _elements(self, number: int) -> int:
+        """Of what an executed call of the program writes, alone."""
+        return self.program.parameter(len(self.program.buffers) + number % len(self.program.calls)).elements
+
+    def _drop(self, width: int) -> None:
+        self._graphs.pop(width, None)
+        self._trials.pop(width, None)
+
+
+def _row(array: NDArray[Any], row: int, elements: int) -> NDArray[Any]:
+    return array[row * elements : (row + 1) * elements]
+
+
+def _of_row(results: Results, row: int) -> Results:
+    outputs, states = (
+        {name: array[row : row + 1] for name, array in of.items()} for of in (results.outputs, results.states)
+    )
+    return Results(outputs, states)
