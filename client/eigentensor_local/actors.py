@@ -91,13 +91,13 @@ def lie_in_call(number: int) -> None:
     from eigentensor.reexecution.warm import WarmExecution
 
     warm: Any = WarmExecution
-    execute, executed = warm.execute_async, count()
+    execute, executed = warm.execute_all_async, count()
 
-    async def execute_wrongly(self: Any, *arguments: Any) -> Results:
-        results: Results = await execute(self, *arguments)
-        return lied(self.program, results) if next(executed) == number else results
+    async def execute_wrongly(self: Any, *arguments: Any) -> list[Results]:
+        gave: list[Results] = await execute(self, *arguments)
+        return [lied(self.program, results) if next(executed) == number else results for results in gave]
 
-    warm.execute_async = execute_wrongly
+    warm.execute_all_async = execute_wrongly
     _defend()
 
 

@@ -375,16 +375,16 @@ def test_a_failed_call_refuses_those_behind_it(
     before = client.payer
     payments = [client.payment(work, x) for _ in range(3)]
     execution = made.served["scaling"].execution
-    run, hold = execution.execute_async, threading.Event()
+    run, hold = execution.execute_all_async, threading.Event()
 
     async def killed(*arguments: Any) -> Any:
         await asyncio.to_thread(hold.wait, 30)
-        monkeypatch.setattr(execution, "execute_async", run)
+        monkeypatch.setattr(execution, "execute_all_async", run)
         execution._warm._child.process.kill()  # type: ignore[union-attr]
         execution._warm._child.ended.wait(30)  # type: ignore[union-attr]
         return await run(*arguments)
 
-    monkeypatch.setattr(execution, "execute_async", killed)
+    monkeypatch.setattr(execution, "execute_all_async", killed)
     refusals: list[str] = []
 
     def post(payment: Payment) -> None:

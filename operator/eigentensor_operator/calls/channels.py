@@ -70,6 +70,12 @@ class Ticket:
         """Which call of its channel it is."""
         return self.payment.voucher.count - 1
 
+    def is_like(self, other: "Ticket") -> bool:
+        """Whether the two differ in inputs and states alone: they may be executed together."""
+        mine, theirs = self.computation, other.computation
+        is_same = mine.repeat == theirs.repeat and mine.variables == theirs.variables
+        return self.served is other.served and is_same
+
 
 class ServedChannel:
     """One channel. What is read and changed here is guarded by the service's lock."""

@@ -1,4 +1,4 @@
-"""The lane that executes calls, one after the other, writes them down in groups, and answers them.
+"""The lane that executes calls, those that may be together, writes them down in groups, and answers them.
 
 A call is answered when it is on disk. Those that come while one is executed wait together, and are written in one
 transaction: the more there are, the less each waits for the disk. It is one thread with an event loop, which serves its
@@ -10,7 +10,8 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +20,7 @@ import structlog
 from uvicorn.loops.auto import auto_loop_factory
 
 from eigentensor.errors import EigenTensorError, ServiceBusy
+from eigentensor.program.binding import Results
 from eigentensor_operator.calls.channels import Answer, Ticket
 from eigentensor_operator.calls.ledger import Executed
 
@@ -49,8 +51,12 @@ class Job:
 class Work(Protocol):
     """What the lane does."""
 
-    async def execute(self, ticket: Ticket) -> Done | None:
-        """Executes a call; None: it repeats one that is on disk, and was answered. Raises EigenTensorError."""
+    async def execute(self, tickets: Sequence[Ticket]) -> Sequence[Results | EigenTensorError]:
+        """What calls of one computation give, or how each of them failed."""
+
+    async def done(self, ticket: Ticket, results: Results) -> Done | None:
+        """What a call gave as it is to be written down, after those before it in its channel; None: it repeats one that
+        is on disk, and was answered. Raises EigenTensorError."""
 
     def failed(self, ticket: Ticket) -> None:
         """A call failed: it is refused, and those behind it."""
@@ -65,12 +71,28 @@ class Work(Protocol):
         """Nothing is executed any more until a restart."""
 
 
+def gathered(first: Ticket, waiting: Iterable[Ticket | Job | None], most: int) -> list[int]:
+    """Which of the jobs behind a call are executed with it, by their places, so that there are `most` calls at most:
+    calls of the same computation, unless one of their channel that is none waits before them. Pure."""
+    places: list[int] = []
+    passed: set[int] = set()
+    for place, job in enumerate(waiting):
+        if len(places) + 1 >= most or not isinstance(job, Ticket):
+            break
+        if job.is_like(first) and id(job.channel) not in passed:
+            places.append(place)
+        else:
+            passed.add(id(job.channel))
+    return places
+
+
 class Lane:
     """One thread with an event loop, `loop`, until `close`; another one writes."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._jobs: asyncio.Queue[Ticket | Job | None] = asyncio.Queue()
+        self._ahead: deque[Ticket | Job | None] = deque()  # before those
         self._writing = LINGER  # seconds that the last group took
         self._disk = ThreadPoolExecutor(1, "ledger")
         begun: Future[asyncio.AbstractEventLoop] = Future()
@@ -106,32 +128,54 @@ class Lane:
             begun.set_result(runner.get_loop())
             runner.run(self._run())
 
+    async def _next(self) -> Ticket | Job | None:
+        return self._ahead.popleft() if self._ahead else await self._jobs.get()
+
+    def _with(self, first: Ticket) -> list[Ticket]:
+        """A call, with those that are executed together with it."""
+        while not self._jobs.empty():
+            self._ahead.append(self._jobs.get_nowait())
+        places = gathered(first, self._ahead, first.served.execution.most)
+        some = [ticket for place in places if isinstance(ticket := self._ahead[place], Ticket)]
+        for place in reversed(places):
+            del self._ahead[place]
+        return [first, *some]
+
     async def _run(self) -> None:
-        job = await self._jobs.get()
+        job = await self._next()
         while job is not None:
             group: list[Done] = []
             until = time.perf_counter() + max(LINGER, self._writing)
             while isinstance(job, Ticket):
-                if (done := await self._execute(job)) is not None:
-                    group.append(done)
-                if len(group) >= GROUP or time.perf_counter() > until or self._jobs.empty():
+                group += await self._execute(self._with(job))
+                is_idle = self._jobs.empty() and not self._ahead
+                if len(group) >= GROUP or time.perf_counter() > until or is_idle:
                     break
-                job = self._jobs.get_nowait()
+                job = await self._next()
             await self._write(group)
             if isinstance(job, Job):
                 await self.loop.run_in_executor(self._disk, self._do, job)
             if job is not None:
-                job = await self._jobs.get()
+                job = await self._next()
 
-    async def _execute(self, ticket: Ticket) -> Done | None:
+    async def _execute(self, tickets: Sequence[Ticket]) -> list[Done]:
+        """Executes calls; refuses those that fail."""
+        gave: Sequence[Results | Exception]
         try:
-            done = await self._work.execute(ticket)
-        except EigenTensorError as error:
-            self._work.failed(ticket)
-            ticket.future.set_exception(error)
-            return None
+            gave = await self._work.execute(tickets)
         except Exception as error:  # a fault here must not end the lane, of which all channels live
-            _log.error("call failed", exc_info=error)
+            gave = [error] * len(tickets)
+        group = [await self._done(ticket, results) for ticket, results in zip(tickets, gave, strict=True)]
+        return [done for done in group if done is not None]
+
+    async def _done(self, ticket: Ticket, results: Results | Exception) -> Done | None:
+        try:
+            if isinstance(results, Exception):
+                raise results
+            done = await self._work.done(ticket, results)
+        except Exception as error:
+            if not isinstance(error, EigenTensorError):
+                _log.error("call failed", exc_info=error)
             self._work.failed(ticket)
             ticket.future.set_exception(error)
             return None

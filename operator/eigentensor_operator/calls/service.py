@@ -1,17 +1,18 @@
 """The calls of an operator: which it takes, in which batch they stand, and what it owes. `interface.Calls` for those
 that commit its batches; routes bring what its clients send.
 
-A call is taken in the thread that brings it, executed and written down by the lane, and then answered. Simultaneous
-calls wait for each other, whatever their program.
+A call is taken in the thread that brings it, executed and written down by the lane, and then answered. Calls of one
+computation that wait at the same time are executed together, others after each other.
 """
 
 import asyncio
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ class CallService:
         self._deals = ledger.deals()
         self._standing = Standing(parameters, ledger.events(), ledger.sheets())
         self._stopped = ""
+        self._fault: ServiceBusy | None = None
         self._waiting: Counter[str] = Counter()
         self._loads: dict[bytes, Load] = {}
         self._channels: dict[bytes, ServedChannel] = {}
@@ -352,26 +354,54 @@ class CallService:
 
     # ---- The lane's work ----
 
-    async def execute(self, ticket: Ticket) -> Done | None:
-        """See `Work`. Raises what `WarmExecution.execute` raises; CallRefused where a call before it was refused."""
-        served, known, computation = ticket.served, ticket.channel, ticket.computation
-        if ticket.replay is None and ticket.generation != known.generation:
-            raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
-        if self._stopped:
-            raise ServiceBusy(f"no calls are executed: {self._stopped}", fix="Call another operator.")
-        loop, states = asyncio.get_running_loop(), ticket.states
-        if states is None:
-            states = await loop.run_in_executor(None, self._states, served.program, computation.states)
-        tensors = {**ticket.inputs, **states}
+    async def execute(self, tickets: Sequence[Ticket]) -> list[Results | EigenTensorError]:
+        """See `Work`."""
+        served, computation = tickets[0].served, tickets[0].computation
+        ready = [await self._tensors(ticket) for ticket in tickets]
+        calls = [one for one in ready if not isinstance(one, EigenTensorError)]
+        bound = computation.variables, computation.repeat, self.rules.seconds
+        gave: Iterator[Results | EigenTensorError]
         try:
-            bound = computation.variables, computation.repeat, self.rules.seconds
-            results = await served.execution.execute_async(tensors, *bound)
+            gave = iter(await served.execution.execute_all_async(calls, *bound))
         except WrongBits as error:
-            self.stop(f"the device is faulty: {error.what}")
-            raise ServiceBusy("the operator's device is faulty", fix="Call another operator.") from None
+            gave = repeat(self._faulty(f"the device is faulty: {error.what}"))
+        return [one if isinstance(one, EigenTensorError) else next(gave) for one in ready]
+
+    async def _tensors(self, ticket: Ticket) -> Tensors | EigenTensorError:
+        """What a call computes on, or why it is not executed."""
+        try:
+            self._check_follows(ticket)
+            if self._stopped:
+                raise ServiceBusy(f"no calls are executed: {self._stopped}", fix="Call another operator.")
+            states = ticket.states
+            if states is None:
+                where = ticket.served.program, ticket.computation.states
+                states = await asyncio.get_running_loop().run_in_executor(None, self._states, *where)
+        except EigenTensorError as error:
+            return error
+        return {**ticket.inputs, **states}
+
+    @staticmethod
+    def _check_follows(ticket: Ticket) -> None:
+        if ticket.replay is None and ticket.generation != ticket.channel.generation:
+            raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
+
+    async def done(self, ticket: Ticket, results: Results) -> Done | None:
+        """See `Work`. Raises CallRefused where a call before it was refused, ServiceBusy where the device showed itself
+        faulty."""
+        self._check_follows(ticket)
+        if self._fault is not None:
+            raise self._fault
         if sum(array.nbytes for kind in Kind for array in _of(results, kind).values()) <= _SMALL:
             return self._done(ticket, results)
-        return await loop.run_in_executor(None, self._done, ticket, results)
+        return await asyncio.get_running_loop().run_in_executor(None, self._done, ticket, results)
+
+    def _faulty(self, why: str) -> ServiceBusy:
+        """With what calls are refused from now on, those that were executed together with the one that showed it,
+        too."""
+        self.stop(why)
+        self._fault = ServiceBusy("the operator's device is faulty", fix="Call another operator.")
+        return self._fault
 
     def _states(self, program: Program, root: bytes) -> Tensors:
         return read_states(program, self._ledger.blob(root))
@@ -412,8 +442,7 @@ class CallService:
         call = ticket.replay
         assert call is not None
         if call.receipt.outputs_root != root:
-            self.stop("the device gives other bits than before")
-            raise ServiceBusy("the operator's device is faulty", fix="Call another operator.")
+            raise self._faulty("the device gives other bits than before")
         response = CallResponse(call.receipt, call.signature, left)
         ticket.future.set_result(Answer(body, response, ticket.price))
 

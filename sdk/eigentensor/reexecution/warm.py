@@ -51,9 +51,20 @@ class WarmExecution:
         """Whether its process is there."""
         return self._warm.is_warm
 
+    @property
+    def most(self) -> int:
+        """How many calls are executed together at most."""
+        return self._warm.most
+
     def warm(self) -> None:
         """Starts its process if there is none. Raises NoSandbox, LimitError, ExecutionError."""
         self._warm.warm()
+
+    def widen(self) -> None:
+        """Prepares it for several calls at once, for which it prepares itself when enough came together. Where that is
+        not possible each is executed alone."""
+        with suppress(EigenTensorError, OSError):
+            self._warm.widen()
 
     def close(self) -> None:
         """Ends its process."""
@@ -144,12 +155,8 @@ class WarmExecution:
         self._gathering += count
         if self._gathering >= _WORTH and self._warm.may_widen and not self._widening.is_alive():
             self._gathering = 0
-            self._widening = threading.Thread(target=self._widen, name="widening", daemon=True)
+            self._widening = threading.Thread(target=self.widen, name="widening", daemon=True)
             self._widening.start()
-
-    def _widen(self) -> None:
-        with suppress(EigenTensorError, OSError):  # then each is executed alone
-            self._warm.widen()
 
     def _look(self, repeat: int) -> "_Look | None":
         """What is rechecked of a call, chosen by chance; None: nothing."""

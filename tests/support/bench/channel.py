@@ -117,7 +117,7 @@ def product() -> Program:
 
 
 def served(folder: Path, wanted: Sequence[Called]) -> Programs:
-    """These programs, warm."""
+    """These programs, warm, and prepared for several calls at once."""
     made = programs(folder)
     for one in wanted:
         if one.name not in made.served:
@@ -126,6 +126,7 @@ def served(folder: Path, wanted: Sequence[Called]) -> Programs:
             execution.warm()
             of = one.computation
             made.served[one.name] = ServedProgram(of.program, of.weights, one.program, execution, PRICE, 1)
+        made.served[one.name].execution.widen()
     return made
 
 

@@ -57,8 +57,10 @@ class Wrong:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._execution, name)
 
-    async def execute_async(self, *arguments: Any) -> Results:
-        results: Results = await self._execution.execute_async(*arguments)
+    async def execute_all_async(self, *arguments: Any) -> list[Results]:
+        return [self._wrong(results) for results in await self._execution.execute_all_async(*arguments)]
+
+    def _wrong(self, results: Results) -> Results:
         self._count += 1
         if self._count - 1 not in self._calls:
             return results

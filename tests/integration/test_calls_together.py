@@ -1,0 +1,195 @@
+"""Calls that wait at the same time are executed together, through the whole service, and answered as if each was alone:
+outputs, receipts, what is on disk, and the order in each channel."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from eigentensor import merkle, reference
+from eigentensor.channel import Key
+from eigentensor.channel.calls import Computation
+from eigentensor.errors import BlobNotFound, CallRefused, EigenTensorError
+from eigentensor.program import Kind, Role
+from eigentensor.program.binding import Results
+from eigentensor.runtime.sandbox.returned import Observed
+from eigentensor.runtime.sandbox.warm import WarmProgram
+from eigentensor.store.tensors import dump_safetensors, parse_flat
+from eigentensor_operator.calls.channels import Answer
+from eigentensor_operator.calls.service import Rules
+from support.stories.calls import ELEMENTS, PRICE, Endpoint, HttpClient, Programs, ones, programs, serving
+
+MOST, CHANNELS = 40, 3
+Clients = Iterator[list[HttpClient]]
+GONE = b"\x77" * 32  #: a root of states that nobody has
+
+
+class Call(NamedTuple):
+    """A call of a channel, by number, of `scaling` or `counting`; of states that are gone it fails."""
+
+    channel: int
+    name: str
+    repeat: int
+    seed: int
+    is_gone: bool = False
+
+    @property
+    def x(self) -> np.ndarray[Any, Any]:
+        return np.random.default_rng(self.seed).standard_normal(ELEMENTS).astype(np.float32)
+
+
+CALLS = st.builds(
+    Call, st.integers(0, CHANNELS - 1), st.sampled_from(["scaling", "scaling", "counting"]), st.integers(1, 2),
+    st.integers(0, 1 << 32), st.sampled_from([False] * 15 + [True]),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    some = programs(tmp_path_factory.mktemp("programs"))
+    for one in some.served.values():
+        tensors = {name: ones(1) for role in (Role.INPUT, Role.STATE) for name in one.program.named(role)}
+        one.execution.execute(tensors, {}, 1, 60)
+        one.execution.widen()
+    yield some
+    some.close()
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory, made: Programs) -> Iterator[Endpoint]:
+    folder = tmp_path_factory.mktemp("endpoint")
+    with serving(folder, made, Rules(waiting=512, each=512), tail=MOST, check_rate=10**15) as running:
+        yield running
+
+
+class Sizes:
+    """How many calls are handed over together, of all programs."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.seen: list[int] = []
+        run = WarmProgram.run_all_async
+
+        async def counted(program: WarmProgram, calls: Sequence[Any], *arguments: Any, **more: Any) -> list[Any]:
+            self.seen.append(len(calls))
+            gave: list[Observed | EigenTensorError] = await run(program, calls, *arguments, **more)
+            return gave
+
+        patch.setattr(WarmProgram, "run_all_async", counted)
+
+
+@pytest.fixture(scope="module")
+def sizes() -> Iterator[Sizes]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Sizes(patch)
+
+
+@pytest.fixture(scope="module")
+def clients(endpoint: Endpoint) -> Clients:
+    """Gives out clients of channels in which nothing was called yet, some at a time."""
+    keys = (Key(number.to_bytes(32, "big")) for number in range(1, 1 + CHANNELS * 60))
+    made = [HttpClient(endpoint.http, key, endpoint.offer, endpoint.programs) for key in keys]
+    for client in made:
+        endpoint.chain.open(client.deal, client.payer.deposit)
+    endpoint.chain.mine()
+    return iter([made[i : i + CHANNELS] for i in range(0, len(made), CHANNELS)])
+
+
+def computation_of(client: HttpClient, call: Call) -> tuple[Computation, dict[str, Any], dict[str, Any]]:
+    """What a call computes, its inputs, and the states that it brings."""
+    if call.name == "scaling":
+        return client.computation(repeat=call.repeat), {"x": call.x}, {}
+    states = {"total": ones(call.seed % 100)}
+    root = merkle.role_root(client.made.served["counting"].program, Role.STATE, states)
+    return client.computation("counting", states=root, repeat=call.repeat), {"x": call.x}, states
+
+
+def taken(endpoint: Endpoint, clients: list[HttpClient], calls: list[Call]) -> "list[Future[Answer]]":
+    """These calls, all of which wait before the first one is executed."""
+    service, hold, futures = endpoint.service, threading.Event(), []
+    held = service._lane.after(lambda: hold.wait(60))
+    for call in calls:
+        client = clients[call.channel]
+        computation, x, states = computation_of(client, call)
+        body = dump_safetensors(x | states)
+        program = client.made.served[call.name].program
+        inputs = service.read(program, computation, body)
+        if call.is_gone:
+            computation, inputs = replace(computation, states=GONE), inputs._replace(states=None, files={})
+        payment = client.payment(computation, x, PRICE * call.repeat)
+        futures.append(service.take(client.payer.channel, computation, payment, inputs, "me"))
+    hold.set()
+    held.result(60)
+    return futures
+
+
+def expected(client: HttpClient, call: Call) -> Results:
+    """What a call gives, by the reference."""
+    _, x, states = computation_of(client, call)
+    weights = {"w": ones(3)} if call.name == "counting" else {}
+    return reference.execute(client.made.served[call.name].program, x | states | weights, {}, call.repeat)
+
+
+def check(client: HttpClient, call: Call, answer: Answer) -> None:
+    """The payer takes the answer for its oldest call, and it has the reference's bits."""
+    program, results = client.made.served[call.name].program, expected(client, call)
+    outputs = {name: array for name, (_, array) in parse_flat(answer.outputs).items()}
+    assert outputs["y"].tobytes() == results.outputs["y"].tobytes()
+    roots = (
+        merkle.kind_root(program, Kind.OUTPUT, results.outputs),
+        merkle.kind_root(program, Kind.STATE, results.states),
+    )
+    client.payer = client.payer.received(answer.response, merkle.outputs_root(*roots))
+    client.responses.append(answer.response)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=MOST))
+@settings(max_examples=25, deadline=None, phases=[Phase.generate])  # channels are few
+def test_calls_that_wait_together_are_answered_as_if_each_was_alone(
+    endpoint: Endpoint, clients: Clients, sizes: Sizes, calls: list[Call]
+) -> None:
+    some = next(clients)
+    over = set[int]()
+    for call, future in zip(calls, taken(endpoint, some, calls), strict=True):
+        if call.channel in over:
+            with pytest.raises(CallRefused, match="before it was refused"):
+                future.result(60)
+        elif call.is_gone:
+            over.add(call.channel)
+            with pytest.raises(BlobNotFound):
+                future.result(60)
+        else:
+            check(some[call.channel], call, future.result(60))
+    for client in some:
+        if client.responses:
+            kept = endpoint.service.calls_from(client.payer.channel, 0)
+            assert [one.response for one in kept] == client.responses
+
+
+def test_equal_calls_of_several_channels_are_handed_over_together(
+    endpoint: Endpoint, clients: Clients, sizes: Sizes
+) -> None:
+    sizes.seen.clear()
+    some = next(clients)
+    calls = [Call(number % CHANNELS, "scaling", 1, number) for number in range(20)]
+    calls += [Call(0, "counting", 1, 1), Call(1, "scaling", 2, 1), Call(2, "scaling", 1, 1)]
+    for call, future in zip(calls, taken(endpoint, some, calls), strict=True):
+        check(some[call.channel], call, future.result(60))
+    assert sorted(sizes.seen) == [1, 1, 5, 8, 8]
+
+
+def test_after_a_call_that_failed_its_channel_goes_on(endpoint: Endpoint, clients: Clients) -> None:
+    some = next(clients)
+    wrong, right = (Call(1, "counting", 1, 1, is_gone) for is_gone in (True, False))
+    for future in taken(endpoint, some, [wrong, right]):
+        with pytest.raises(EigenTensorError):
+            future.result(60)
+    client = some[1]
+    client.payer = client.payer.refused()
+    (again,) = taken(endpoint, some, [right])
+    check(client, right, again.result(60))
