@@ -51,7 +51,7 @@ class Job:
 class Work(Protocol):
     """What the lane does."""
 
-    async def execute(self, tickets: Sequence[Ticket]) -> Sequence[Results | EigenTensorError]:
+    async def execute(self, tickets: Sequence[Ticket]) -> Sequence[Results | Exception]:
         """What calls of one computation give, or how each of them failed."""
 
     async def done(self, ticket: Ticket, results: Results) -> Done | None:
@@ -159,12 +159,14 @@ class Lane:
                 job = await self._next()
 
     async def _execute(self, tickets: Sequence[Ticket]) -> list[Done]:
-        """Executes calls; refuses those that fail."""
+        """Executes calls; refuses those that fail alone."""
         gave: Sequence[Results | Exception]
         try:
             gave = await self._work.execute(tickets)
         except Exception as error:  # a fault here must not end the lane, of which all channels live
-            gave = [error] * len(tickets)
+            if len(tickets) > 1:
+                return [done for ticket in tickets for done in await self._execute([ticket])]
+            gave = [error]
         group = [await self._done(ticket, results) for ticket, results in zip(tickets, gave, strict=True)]
         return [done for done in group if done is not None]
 

@@ -354,20 +354,20 @@ class CallService:
 
     # ---- The lane's work ----
 
-    async def execute(self, tickets: Sequence[Ticket]) -> list[Results | EigenTensorError]:
+    async def execute(self, tickets: Sequence[Ticket]) -> list[Results | Exception]:
         """See `Work`."""
         served, computation = tickets[0].served, tickets[0].computation
         ready = [await self._tensors(ticket) for ticket in tickets]
-        calls = [one for one in ready if not isinstance(one, EigenTensorError)]
+        calls = [one for one in ready if not isinstance(one, Exception)]
         bound = computation.variables, computation.repeat, self.rules.seconds
-        gave: Iterator[Results | EigenTensorError]
+        gave: Iterator[Results | Exception]
         try:
             gave = iter(await served.execution.execute_all_async(calls, *bound))
         except WrongBits as error:
             gave = repeat(self._faulty(f"the device is faulty: {error.what}"))
-        return [one if isinstance(one, EigenTensorError) else next(gave) for one in ready]
+        return [one if isinstance(one, Exception) else next(gave) for one in ready]
 
-    async def _tensors(self, ticket: Ticket) -> Tensors | EigenTensorError:
+    async def _tensors(self, ticket: Ticket) -> Tensors | Exception:
         """What a call computes on, or why it is not executed."""
         try:
             self._check_follows(ticket)
@@ -377,7 +377,7 @@ class CallService:
             if states is None:
                 where = ticket.served.program, ticket.computation.states
                 states = await asyncio.get_running_loop().run_in_executor(None, self._states, *where)
-        except EigenTensorError as error:
+        except Exception as error:  # that of this call alone
             return error
         return {**ticket.inputs, **states}
 
