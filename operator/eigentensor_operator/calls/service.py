@@ -352,26 +352,33 @@ class CallService:
 
     # ---- The lane's work ----
 
-    async def execute(self, ticket: Ticket) -> Done | None:
+    async def execute(self, ticket: Ticket) -> Results:
         """See `Work`. Raises what `WarmExecution.execute` raises; CallRefused where a call before it was refused."""
-        served, known, computation = ticket.served, ticket.channel, ticket.computation
-        if ticket.replay is None and ticket.generation != known.generation:
-            raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
+        served, computation, states = ticket.served, ticket.computation, ticket.states
+        self._check_generation(ticket)
         if self._stopped:
             raise ServiceBusy(f"no calls are executed: {self._stopped}", fix="Call another operator.")
-        loop, states = asyncio.get_running_loop(), ticket.states
         if states is None:
+            loop = asyncio.get_running_loop()
             states = await loop.run_in_executor(None, self._states, served.program, computation.states)
         tensors = {**ticket.inputs, **states}
         try:
             bound = computation.variables, computation.repeat, self.rules.seconds
-            results = await served.execution.execute_async(tensors, *bound)
+            return await served.execution.execute_async(tensors, *bound)
         except WrongBits as error:
             self.stop(f"the device is faulty: {error.what}")
             raise ServiceBusy("the operator's device is faulty", fix="Call another operator.") from None
+
+    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
+        """See `Work`. Raises CallRefused where a call before it was refused."""
+        self._check_generation(ticket)
         if sum(array.nbytes for kind in Kind for array in _of(results, kind).values()) <= _SMALL:
             return self._done(ticket, results)
-        return await loop.run_in_executor(None, self._done, ticket, results)
+        return await asyncio.get_running_loop().run_in_executor(None, self._done, ticket, results)
+
+    def _check_generation(self, ticket: Ticket) -> None:
+        if ticket.replay is None and ticket.generation != ticket.channel.generation:
+            raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
 
     def _states(self, program: Program, root: bytes) -> Tensors:
         return read_states(program, self._ledger.blob(root))
