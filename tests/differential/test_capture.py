@@ -18,10 +18,9 @@ from eigentensor.merkle import results_root
 from eigentensor.program.model import Kind, Role
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.program.validity import check
-from support.programs.captured import Graph, graphs
+from support.programs.captured import NAMES, Graph, graphs
 from support.vectors.ops import apart
 
-NAMES = list(graphs())
 TRAINING = "training step with Adam"  # compared over several steps
 CHANGED = dict.fromkeys(("NOOPT", "WINO", "PCONTIG", "SPLIT_REDUCEOP", "SCACHE", "TRANSCENDENTAL"), "1")
 

@@ -24,7 +24,7 @@ from eigentensor.runtime.gpu.gridded import Gridded, Launches
 from support.campaigns.device_cases import AnyGrid, WidestGrid, on_devices, other, usable
 from support.generated.programs import generate
 from support.oracles.agreement import disagreements
-from support.programs.captured import graphs
+from support.programs.captured import NAMES, graphs
 from support.programs.tensor_methods import EXAMPLES
 from support.vectors.ops import captured, function_of
 
@@ -71,7 +71,7 @@ def test_every_grid_gives_the_same_bits(device: str, seed: int, tmp_path: Path) 
     assert disagreements(example.program, *arguments, device=device, toolchain=kind, cache=Cache(tmp_path)) == []
 
 
-@pytest.mark.parametrize(("device", "name"), on_devices(graphs(), ["softmax", "embedding"]))
+@pytest.mark.parametrize(("device", "name"), on_devices(NAMES, ["softmax", "embedding"]))
 def test_captured_graphs(device: str, name: str) -> None:
     graph = graphs()[name]
     program = graph.captured()

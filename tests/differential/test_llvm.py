@@ -20,7 +20,7 @@ from eigentensor.runtime.cpu import llvm, toolchain
 from eigentensor.runtime.cpu.device import Code
 from support.generated.programs import generate
 from support.oracles.agreement import disagreements
-from support.programs.captured import graphs
+from support.programs.captured import NAMES, graphs
 
 #: What would let LLVM change the bits of an operation on floats.
 LICENCES = r"\bf(add|sub|mul|div|neg|cmp|rem)\s+(fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)\b"
@@ -140,7 +140,7 @@ def test_the_widest_schedules_give_the_same_bits(case: str, tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", graphs())
+@pytest.mark.parametrize("name", NAMES)
 def test_captured_graphs(name: str, tmp_path: Path) -> None:
     graph = graphs()[name]
     captured = graph.captured()

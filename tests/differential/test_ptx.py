@@ -13,7 +13,7 @@ from eigentensor.runtime.gpu import nvrtc
 from eigentensor.runtime.gpu.gridded import Gridded, Queue
 from eigentensor.runtime.memory.plan import parts
 from support.campaigns.device_cases import WidestGrid, other
-from support.programs.captured import graphs
+from support.programs.captured import NAMES, graphs
 
 #: Oldest and newest architecture that the compiler knows are tried in a long run.
 HERE, OTHERS = "sm_80", ("sm_50", "sm_75", "sm_90", "sm_120")
@@ -47,7 +47,7 @@ def test_parts_of_appends_become_exact_ptx() -> None:
 ARITHMETIC = ("add.", "sub.", "mul.", "div.", "fma.", "sqrt.", "rcp.")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "gelu mlp" else pytest.mark.slow) for n in graphs()])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "gelu mlp" else pytest.mark.slow) for n in NAMES])
 def test_captured_graphs_become_exact_ptx(name: str) -> None:
     kind = compiler()
     program = graphs()[name].captured().program

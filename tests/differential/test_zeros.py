@@ -45,7 +45,7 @@ def agree(device: str, dtype: DType, first: int, count: int) -> None:
     assert disagreements(program(dtype, x.size, first, count), {"x": x}, device=usable(device)) == []
 
 
-@pytest.mark.parametrize("device", ["CPU", "CPU:LLVM", "CL"])
+@pytest.mark.parametrize("device", ["CPU", "CPU:LLVM", pytest.param("CL", marks=pytest.mark.slow)])
 def test_a_zero_keeps_its_sign(device: str) -> None:
     agree(device, DType.FLOAT32, 6, 24)
 

@@ -188,11 +188,8 @@ def test_killed_daemons_go_on_where_they_stopped(
     check_bits(client, done, work)
 
 
-@pytest.mark.parametrize(
-    "state",
-    [pytest.param(State.ACCEPTED, marks=pytest.mark.slow), State.COMMITTED],
-    ids=lambda state: state.name.lower(),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [State.ACCEPTED, State.COMMITTED], ids=lambda state: state.name.lower())
 def test_an_operator_killed_in_the_middle_finishes_its_task(
     client: Client, net: Devnet, clock: Clock, operators: list[Party], work: Work, state: State
 ) -> None:

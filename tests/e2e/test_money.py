@@ -42,6 +42,7 @@ def test_a_task_that_nobody_accepts_expires_and_pays_back(client: Client, net: D
     assert wealth(client) == before
 
 
+@pytest.mark.slow
 def test_the_client_expires_its_task_itself_when_the_aggregator_is_away(
     client: Client, net: Devnet, work: Work
 ) -> None:

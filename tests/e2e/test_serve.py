@@ -204,6 +204,7 @@ def test_a_task_over_http_is_executed_by_a_stranger_and_costs_what_the_book_says
         assert spent(http) == int(view["price"]) or view["checked"] != "unchecked"
 
 
+@pytest.mark.slow
 def test_who_waits_for_what_nobody_accepted_gets_the_result_of_the_task_that_it_is_posted_again_as(
     net: Devnet, operators: list[Party], client: Client, body: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -236,7 +237,8 @@ def test_who_waits_for_what_nobody_accepted_gets_the_result_of_the_task_that_it_
     assert posts(client, name) == posts(client, second) == 1
 
 
-@pytest.mark.parametrize("sent", [pytest.param(False, marks=pytest.mark.slow), True], ids=["before", "after"])
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [False, True], ids=["before", "after"])
 def test_killed_around_the_second_post_the_same_order_is_sent_once_within_one_cap(
     net: Devnet, client: Client, body: dict[str, Any], tmp_path: Path, sent: bool
 ) -> None:

@@ -341,6 +341,7 @@ def eventually(url: str, task: str, state: str) -> None:
     assert get(url, f"/v1/tasks/{task}")["state"] == state
 
 
+@pytest.mark.slow
 def test_a_killed_process_resumes_and_a_told_one_ends_well(
     anvil: Anvil, settings: Settings, client: Chain, operator: Chain, order_of: Orders
 ) -> None:

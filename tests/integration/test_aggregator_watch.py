@@ -235,6 +235,7 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     assert 'et_looks_total{verdict="differs"} 1.0' in metrics and "et_open_games 0.0" in metrics
 
 
+@pytest.mark.slow
 def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_killed(
     anvil: Anvil,
     client: Chain,

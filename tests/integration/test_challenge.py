@@ -267,6 +267,7 @@ def test_a_lie_is_challenged_convicted_and_paid_for(
     assert "the disputed call computes" in out and "transactions, " in out
 
 
+@pytest.mark.slow
 def test_a_challenger_that_is_killed_and_interrupted_goes_on_with_its_one_game(
     market: Market, call: Call, false_root: bytes, chain_of: Chains, monkeypatch: pytest.MonkeyPatch
 ) -> None:

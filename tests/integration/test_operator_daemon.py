@@ -174,6 +174,7 @@ def an_endless_self_test() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_an_operator_killed_before_its_reveal_reveals_before_it_tests_its_device(
     net: Devnet, party: Party, client: Client, example: Example
 ) -> None:
@@ -197,6 +198,7 @@ def test_an_operator_killed_before_its_reveal_reveals_before_it_tests_its_device
     client.wait(task, "final", timeout=60)
 
 
+@pytest.mark.slow
 def test_an_operator_whose_device_is_gone_reveals_what_it_promised_and_ends_when_nothing_is_at_stake(
     net: Devnet, party: Party, client: Client, example: Example
 ) -> None:
@@ -232,6 +234,7 @@ def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
     client.wait(task, "final", timeout=60)
 
 
+@pytest.mark.slow
 def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
     net: Devnet, party: Party, client: Client, example: Example
 ) -> None:

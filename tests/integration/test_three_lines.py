@@ -12,7 +12,7 @@ from eigentensor_client.function import Function
 
 EXAMPLES = Path(__file__).parents[2] / "client" / "examples"
 NAMES = sorted(path.stem for path in (EXAMPLES / "plain").glob("*.py"))
-QUICK = ("heat_equation", "mlp_training")  # the others take tinygrad's compiler a while
+QUICK = ("heat_equation",)  # the others take tinygrad's compiler a while
 
 
 def lines_of(kind: str, name: str) -> list[str]:

@@ -1,9 +1,10 @@
-"""The lane that executes calls, those that may be together, writes them down in groups, and answers them.
+"""The lane that executes calls, signs and writes them down in groups, and answers them.
 
-A call is answered when it is on disk. Those that come while one is executed wait together, and are written in one
-transaction: the more there are, the less each waits for the disk. It is one thread with an event loop, which serves its
-calls over HTTP, too, while programs compute and the disk writes: what two threads hand to each other call by call costs
-more than what they do.
+Calls of one computation that wait at the same time are executed together, others one after the other. A call is
+answered when it is on disk. While one group is being written, calls are executed for the next one, which is then
+written in one transaction: the more there are, the less each waits for the disk. It is one thread with an event loop,
+which serves its calls over HTTP, too, while programs compute and the disk writes: what two threads hand to each other
+call by call costs more than what they do.
 """
 
 import asyncio
@@ -25,7 +26,6 @@ from eigentensor_operator.calls.channels import Answer, Ticket
 from eigentensor_operator.calls.ledger import Executed
 
 GROUP = 64  #: calls that are written together at most
-LINGER = 0.005  #: seconds after which a group is written, whoever waits; or as long as the last one took to write
 QUICK = 0.0005  #: seconds that a write may take for which others wait, rather than for a thread
 _log = structlog.get_logger(__name__)
 
@@ -54,9 +54,9 @@ class Work(Protocol):
     async def execute(self, tickets: Sequence[Ticket]) -> Sequence[Results | Exception]:
         """What calls of one computation give, or how each of them failed."""
 
-    async def done(self, ticket: Ticket, results: Results) -> Done | None:
-        """What a call gave as it is to be written down, after those before it in its channel; None: it repeats one that
-        is on disk, and was answered. Raises EigenTensorError."""
+    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
+        """The receipt of an executed call, in the order of execution; None: it repeats one that is on disk, and was
+        answered. Raises EigenTensorError."""
 
     def failed(self, ticket: Ticket) -> None:
         """A call failed: it is refused, and those behind it."""
@@ -93,7 +93,9 @@ class Lane:
         self._work = work
         self._jobs: asyncio.Queue[Ticket | Job | None] = asyncio.Queue()
         self._ahead: deque[Ticket | Job | None] = deque()  # before those
-        self._writing = LINGER  # seconds that the last group took
+        self._executed: asyncio.Queue[tuple[Ticket, Results | Exception]] = asyncio.Queue(GROUP)
+        self._writing = QUICK  # seconds that the last group took
+        self._broken = False  # a group could not be written: nothing after it may be
         self._disk = ThreadPoolExecutor(1, "ledger")
         begun: Future[asyncio.AbstractEventLoop] = Future()
         self._thread = threading.Thread(target=self._main, args=[begun], name="calls", daemon=True)
@@ -128,6 +130,19 @@ class Lane:
             begun.set_result(runner.get_loop())
             runner.run(self._run())
 
+    async def _run(self) -> None:
+        writer = asyncio.create_task(self._write_groups())
+        while (job := await self._next()) is not None:
+            if isinstance(job, Ticket):
+                tickets = self._with(job)
+                for executed in zip(tickets, await self._outcomes(tickets), strict=True):
+                    await self._executed.put(executed)
+            else:
+                await self._executed.join()
+                await self.loop.run_in_executor(self._disk, self._do, job)
+        await self._executed.join()
+        writer.cancel()
+
     async def _next(self) -> Ticket | Job | None:
         return self._ahead.popleft() if self._ahead else await self._jobs.get()
 
@@ -141,42 +156,32 @@ class Lane:
             del self._ahead[place]
         return [first, *some]
 
-    async def _run(self) -> None:
-        job = await self._next()
-        while job is not None:
-            group: list[Done] = []
-            until = time.perf_counter() + max(LINGER, self._writing)
-            while isinstance(job, Ticket):
-                group += await self._execute(self._with(job))
-                is_idle = self._jobs.empty() and not self._ahead
-                if len(group) >= GROUP or time.perf_counter() > until or is_idle:
-                    break
-                job = await self._next()
-            await self._write(group)
-            if isinstance(job, Job):
-                await self.loop.run_in_executor(self._disk, self._do, job)
-            if job is not None:
-                job = await self._next()
-
-    async def _execute(self, tickets: Sequence[Ticket]) -> list[Done]:
-        """Executes calls; refuses those that fail alone."""
-        gave: Sequence[Results | Exception]
+    async def _outcomes(self, tickets: Sequence[Ticket]) -> Sequence[Results | Exception]:
         try:
-            gave = await self._work.execute(tickets)
-        except Exception as error:  # a fault here must not end the lane, of which all channels live
-            if len(tickets) > 1:
-                return [done for ticket in tickets for done in await self._execute([ticket])]
-            gave = [error]
-        group = [await self._done(ticket, results) for ticket, results in zip(tickets, gave, strict=True)]
-        return [done for done in group if done is not None]
-
-    async def _done(self, ticket: Ticket, results: Results | Exception) -> Done | None:
-        try:
-            if isinstance(results, Exception):
-                raise results
-            done = await self._work.done(ticket, results)
+            return await self._work.execute(tickets)
         except Exception as error:
-            if not isinstance(error, EigenTensorError):
+            if len(tickets) > 1:  # it may be the fault of one of them
+                return [outcome for ticket in tickets for outcome in await self._outcomes([ticket])]
+            return [error]
+
+    async def _write_groups(self) -> None:
+        while True:
+            executed = [await self._executed.get()]
+            while len(executed) < GROUP and not self._executed.empty():
+                executed.append(self._executed.get_nowait())
+            group = [done for one in executed if (done := await self._finished(*one)) is not None]
+            if group:
+                await self._write(group)
+            for _ in executed:
+                self._executed.task_done()
+
+    async def _finished(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            done = await self._work.finish(ticket, outcome)
+        except Exception as error:
+            if not isinstance(error, EigenTensorError):  # it must not end the lane, of which all channels live
                 _log.error("call failed", exc_info=error)
             self._work.failed(ticket)
             ticket.future.set_exception(error)
@@ -186,24 +191,26 @@ class Lane:
         return done
 
     async def _write(self, group: list[Done]) -> None:
-        if not group:
-            return
-        start = time.perf_counter()
-        try:
-            if self._writing < QUICK:
-                self._work.write(group)
-            else:
-                await self.loop.run_in_executor(self._disk, self._work.write, group)
-            self._writing = time.perf_counter() - start
-        except (sqlite3.Error, OSError) as error:
-            self._work.stop(f"the ledger cannot be written: {error}")
-            for done in group:
-                self._work.written(done.ticket)
-                done.ticket.future.set_exception(ServiceBusy("the operator cannot write down calls", fix="Try later."))
-            return
+        if not self._broken:
+            try:
+                await self._write_down(group)
+            except (sqlite3.Error, OSError) as error:
+                self._broken = True
+                self._work.stop(f"the ledger cannot be written: {error}")
         for done in group:
             self._work.written(done.ticket)
-            done.ticket.future.set_result(done.answer)
+            if self._broken:
+                done.ticket.future.set_exception(ServiceBusy("the operator cannot write down calls", fix="Try later."))
+            else:
+                done.ticket.future.set_result(done.answer)
+
+    async def _write_down(self, group: list[Done]) -> None:
+        start = time.perf_counter()
+        if self._writing < QUICK:
+            self._work.write(group)
+        else:
+            await self.loop.run_in_executor(self._disk, self._work.write, group)
+        self._writing = time.perf_counter() - start
 
     def _do(self, job: Job) -> None:
         try:

@@ -370,7 +370,7 @@ class CallService:
     async def _tensors(self, ticket: Ticket) -> Tensors | Exception:
         """What a call computes on, or why it is not executed."""
         try:
-            self._check_follows(ticket)
+            self._check_generation(ticket)
             if self._stopped:
                 raise ServiceBusy(f"no calls are executed: {self._stopped}", fix="Call another operator.")
             states = ticket.states
@@ -382,14 +382,14 @@ class CallService:
         return {**ticket.inputs, **states}
 
     @staticmethod
-    def _check_follows(ticket: Ticket) -> None:
+    def _check_generation(ticket: Ticket) -> None:
         if ticket.replay is None and ticket.generation != ticket.channel.generation:
             raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
 
-    async def done(self, ticket: Ticket, results: Results) -> Done | None:
+    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
         """See `Work`. Raises CallRefused where a call before it was refused, ServiceBusy where the device showed itself
         faulty."""
-        self._check_follows(ticket)
+        self._check_generation(ticket)
         if self._fault is not None:
             raise self._fault
         if sum(array.nbytes for kind in Kind for array in _of(results, kind).values()) <= _SMALL:
