@@ -26,7 +26,7 @@ from eigentensor_operator.calls.channels import Answer, Ticket
 from eigentensor_operator.calls.ledger import Executed
 
 GROUP = 64  #: calls that are written together at most
-QUICK = 0.0005  #: seconds that a write may take for which others wait, rather than for a thread
+QUICK = 0.002  #: seconds that a write may take for which others wait, rather than for a thread
 _log = structlog.get_logger(__name__)
 
 
