@@ -7,7 +7,8 @@ import pytest
 
 from eigentensor.errors import BindingError, BlobNotFound, TensorFileError
 from eigentensor.store.tensors import save_safetensors
-from eigentensor_client.files import read_inputs, read_tensors, read_variables
+from eigentensor_client.files import read_inputs, read_tensors
+from eigentensor_client.inputs import read_variables
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
