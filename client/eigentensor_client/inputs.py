@@ -89,9 +89,9 @@ def _safetensors(path: Path) -> dict[str, Header]:
 def _npy(path: Path) -> Header | None:
     """The header of a file as `numpy.save` writes an array of numbers, all of whose elements are there."""
     with path.open("rb") as file:
-        found = _NPY.match(file.read(_NPY_BYTES))
-    if found is None or found[3] not in _ELEMENTS or int.from_bytes(found[1], "little") != len(found[2]):
+        match = _NPY.match(file.read(_NPY_BYTES))
+    if match is None or match[3] not in _ELEMENTS or int.from_bytes(match[1], "little") != len(match[2]):
         return None
-    shape, (dtype, size) = tuple(map(int, re.findall(rb"\d+", found[4]))), _ELEMENTS[found[3]]
+    shape, (dtype, size) = tuple(map(int, re.findall(rb"\d+", match[4]))), _ELEMENTS[match[3]]
     elements = prod(shape) * size
-    return Header(dtype, shape) if 0 < elements <= path.stat().st_size - found.end() else None
+    return Header(dtype, shape) if 0 < elements <= path.stat().st_size - match.end() else None

@@ -47,10 +47,10 @@ def test_no_help_imports_anything_heavy() -> None:
 UNREAD = {
     "web3", "eth_account", "eth_hash", "py_ecc", "aiohttp", "requests", "cffi", "tinygrad", "onnx", "numpy",
     "safetensors", "fastapi", "pydantic", "importlib.metadata", "sqlite3", "typing_extensions",
-    "eigentensor.capture", "eigentensor.chain.channels", "eigentensor.chain.games", "eigentensor.chain.market",
-    "eigentensor.chain.sender", "eigentensor.merkle", "eigentensor.program", "eigentensor.receipt",
-    "eigentensor.runtime.cpu", "eigentensor.store.gateway", "eigentensor.task.events", "eigentensor.tracing",
-    "eigentensor_client.client", "eigentensor_client.verbs.show",
+    "eigentensor.capture", "eigentensor.chain.call_views", "eigentensor.chain.channels", "eigentensor.chain.games",
+    "eigentensor.chain.market", "eigentensor.chain.sender", "eigentensor.channel", "eigentensor.merkle",
+    "eigentensor.program", "eigentensor.receipt", "eigentensor.runtime.cpu", "eigentensor.store.gateway",
+    "eigentensor.task.events", "eigentensor.tracing", "eigentensor_client.client", "eigentensor_client.verbs.show",
 }  # fmt: skip
 #: But for this, and what it is made of: the lives of tasks, balances, and programs with the headers of their tensors.
 TASKS, MONEY = {"eigentensor.task.events", "eigentensor_client.verbs.show"}, {"eigentensor.chain.market"}

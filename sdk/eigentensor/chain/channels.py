@@ -10,24 +10,11 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from eigentensor.addresses import to_checksum_address
+from eigentensor.chain.call_views import Batch, Channel, Judgment, Payback, Pool, Roots, ShareDemand, Windows
 from eigentensor.chain.market import Opening
 from eigentensor.chain.node import Node
 from eigentensor.chain.refusals import talking_to
-from eigentensor.chain.views import (
-    Answer,
-    Balance,
-    Batch,
-    Challenge,
-    Channel,
-    Judgment,
-    LeafProof,
-    Payback,
-    Pool,
-    Roots,
-    ShareDemand,
-    Stage,
-    Windows,
-)
+from eigentensor.chain.views import Answer, Balance, Challenge, LeafProof, Stage
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher
 from eigentensor.channel.signed import as_tuple
 from eigentensor.channel.state import BatchState, Breach, ChannelState
