@@ -14,9 +14,10 @@ from eigentensor.task import Order, Signer
 from eigentensor_client import orders, steps
 from eigentensor_client.attempts import Attempts
 from eigentensor_client.client import Client
+from eigentensor_client.files import Tensors
 from eigentensor_client.history import History
 from eigentensor_client.orders import Terms, Work
-from eigentensor_client.results import Plan, TaskResult, Tensors
+from eigentensor_client.results import Plan, TaskResult
 from eigentensor_client.session import Session
 from eigentensor_client.steps import finish_async, in_thread
 from eigentensor_client.task_view import TaskView

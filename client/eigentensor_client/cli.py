@@ -22,6 +22,7 @@ from eigentensor import errors, spending
 from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor.talk import QUIET, callable_here
 from eigentensor.talk import command as command_here
+from eigentensor.version import VERSION
 from eigentensor_client.screen import columns_of
 from eigentensor_client.tables import folded
 from eigentensor_client.usage import EXAMPLES
@@ -210,9 +211,7 @@ _QUIET = _option(_quiet)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(version("eigentensor"))
+        typer.echo(VERSION)
         raise typer.Exit
 
 

@@ -11,20 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from eigentensor.errors import BindingError, BlobNotFound, ConfigError
+from eigentensor.errors import BindingError, ConfigError
 from eigentensor.program import DType, Kind, Program
 from eigentensor.store.tensors import load_safetensors, save_safetensors
+from eigentensor_client.inputs import existing, picked, places
 
 Tensors = dict[str, np.ndarray[Any, Any]]
-
-
-def existing(path: Path) -> Path:
-    """The path of a file that can be read. Raises BlobNotFound."""
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise BlobNotFound(f"cannot read {path}: {error.strerror}", fix="Check the path.") from None
-    return path
 
 
 def read_tensors(path: Path | None) -> Tensors:
@@ -35,41 +27,18 @@ def read_tensors(path: Path | None) -> Tensors:
 def read_inputs(words: list[str] | None) -> Tensors:
     """`name=@file.npy`, `name=@file.safetensors` (its tensor of that name), or `@file.safetensors` for all in it."""
     inputs: Tensors = {}
-    for word in words or ():
-        name, at, place = ("", "@", word[1:]) if word.startswith("@") else word.partition("=@")
-        if not at or not place:
-            raise BindingError(f"cannot read input {word!r}", fix="Write name=@file.npy or name=@file.safetensors.")
-        inputs.update(_read_input(name, Path(place)))
+    for name, path in places(words):
+        inputs |= {name: _mapped(existing(path))} if path.suffix == ".npy" else picked(name, path, read_tensors(path))
     return inputs
 
 
-def _read_input(name: str, path: Path) -> Tensors:
-    if path.suffix == ".npy":
-        if not name:
-            raise BindingError(f"{path} has no name of its own", fix=f"Write name=@{path}.")
-        try:
-            # Mapped: a header that lies about the size is refused instead of allocated, and archives are no arrays.
-            with np.errstate(over="raise"):
-                return {name: np.lib.format.open_memmap(existing(path), mode="r")}
-        except (ValueError, EOFError, ArithmeticError) as error:
-            raise BindingError(f"{path} is not a .npy file of numbers", fix="Write it with numpy.save.") from error
-    tensors = read_tensors(path)
-    if name and name not in tensors:
-        there = ", ".join(sorted(tensors)) or "nothing"
-        raise BindingError(f"{path} has no tensor {name!r}: it holds {there}", fix="Name one of them.")
-    return {name: tensors[name]} if name else tensors
-
-
-def read_variables(words: list[str] | None) -> dict[str, int]:
-    """`name=number` as a bound variable each."""
-    variables = {}
-    for word in words or ():
-        name, _, number = word.partition("=")
-        try:
-            variables[name] = int(number)
-        except ValueError:
-            raise BindingError(f"cannot read variable {word!r}", fix="Write name=number.") from None
-    return variables
+def _mapped(path: Path) -> np.ndarray[Any, Any]:
+    try:
+        # Mapped: a header that lies about the size is refused instead of allocated, and archives are no arrays.
+        with np.errstate(over="raise"):
+            return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, EOFError, ArithmeticError) as error:
+        raise BindingError(f"{path} is not a .npy file of numbers", fix="Write it with numpy.save.") from error
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:

@@ -4,23 +4,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from statistics import median_low
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from eigentensor import economics, merkle
 from eigentensor.chain import Network, to_wei
 from eigentensor.chain.keys import checked_address
 from eigentensor.economics import WAD, Parameters
 from eigentensor.errors import BindingError, TermsRefused
-from eigentensor.program import Program
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import costs
+from eigentensor.program.model import Program
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from eigentensor.task.order import NONE, Order
 from eigentensor.wire import Object, Rate, Root, Wei, read
 from eigentensor_client.amounts import percent
 from eigentensor_client.offers import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, LOCAL_PRICE, STAGES, Offer
 from eigentensor_client.quotes import SILENT, Market, Operators, fair
-from eigentensor_client.results import Plan, Tensors
+from eigentensor_client.results import Plan
+
+if TYPE_CHECKING:
+    from eigentensor_client.files import Tensors
 
 CHECK_RATE = WAD // 5  # a fifth of the tasks is checked unless the client says otherwise
 MOST_VERIFIERS = 4
@@ -36,9 +39,9 @@ class Work:
     """
 
     program: Program
-    inputs: Tensors
-    weights: Tensors | bytes = field(default_factory=dict)
-    states: Tensors | bytes = field(default_factory=dict)
+    inputs: "Tensors"
+    weights: "Tensors | bytes" = field(default_factory=dict)
+    states: "Tensors | bytes" = field(default_factory=dict)
     variables: Mapping[str, int] = field(default_factory=dict)
     repeat: int = 1
     cast: tuple[str, ...] = ()

@@ -138,12 +138,19 @@ class _KnownBar(BarColumn):
         return Text() if task.total is None else super().render(task)  # type: ignore[return-value]
 
 
+class Printer(Protocol):
+    """What prints a line."""
+
+    def print(self, line: str, /) -> None:
+        """Prints it, and what ends a line."""
+
+
 class Written(_Shown):
     """Elsewhere: a line for each phase as it begins, and one every few seconds while it does not poll, but works."""
 
     each = 4.0  #: seconds
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Printer) -> None:
         super().__init__()
         self._console = console
         self._last, self._over, self._lock = time.monotonic(), Event(), Lock()

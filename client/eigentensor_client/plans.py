@@ -1,18 +1,20 @@
 """What works would cost an account, and whether they can be orders at all."""
 
+from collections.abc import Mapping
+
 from eigentensor import economics
 from eigentensor.chain.network import Network
 from eigentensor.chain.reader import Reader
 from eigentensor.dispute import refuse
 from eigentensor.errors import NotDisputable, StoreError
-from eigentensor.program import Program
+from eigentensor.program.fitting import Header, fit
+from eigentensor.program.model import Program
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_client import orders
 from eigentensor_client.orders import Terms, Work, plan
 from eigentensor_client.quotes import Operators
 from eigentensor_client.results import Plan
 from eigentensor_client.tasks import Tasks
-from eigentensor_client.transfer import bound
 
 LEAST_CLOCK = 60.0  # seconds that a game gives anybody: what made a local chain's blocks may not be time
 
@@ -32,6 +34,14 @@ class Plans(Tasks):
         self.check(work, terms)
         return self.estimate(work, terms)
 
+    def plan_unread(
+        self, program: Program, headers: Mapping[str, Header], variables: Mapping[str, int], repeat: int, terms: Terms
+    ) -> Plan:
+        """As `plan`, of a work of whose tensors only the headers are known."""
+        fit(program, headers, variables, repeat)
+        self.check_program(program, terms, repeat)
+        return self.estimate(Work(program, {}, variables=variables, repeat=repeat), terms)
+
     def estimate(self, work: Work, terms: Terms) -> Plan:
         """As `plan`, of a work whose tensors are not looked at."""
         balance, tokens = self.chain.market.balance_of(self.address).balance, self.chain.token.balance_of(self.address)
@@ -43,6 +53,8 @@ class Plans(Tasks):
     def check(self, work: Work, terms: Terms) -> None:
         """Raises what makes an order senseless: BindingError (it cannot be executed), NotDisputable (a wrong result
         could not be convicted), TermsRefused (the market would not take it)."""
+        from eigentensor_client.transfer import bound  # who has only headers does not wait for NumPy
+
         bound(work)
         self.check_program(work.program, terms, work.repeat)
 

@@ -8,8 +8,8 @@ from eigentensor import economics, merkle
 from eigentensor.addresses import is_address
 from eigentensor.economics import Parameters
 from eigentensor.economics.pricing import Ask, price_policy, readable
-from eigentensor.program import Program
 from eigentensor.program.cost import compile_seconds, needs_of
+from eigentensor.program.model import Program
 from eigentensor.task.order import NONE, Order
 from eigentensor_client.offers import HOLD, RAMP, UNKNOWN
 

@@ -19,7 +19,8 @@ from eigentensor.task.words import checked
 from eigentensor_client import stages
 from eigentensor_client.amounts import amount
 from eigentensor_client.declines import advice_on
-from eigentensor_client.files import existing, write_whole
+from eigentensor_client.files import write_whole
+from eigentensor_client.inputs import existing
 from eigentensor_client.screen import facts, table
 from eigentensor_client.tables import Table
 from eigentensor_client.task_view import TaskView

@@ -2,20 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from eigentensor.errors import NotYet
-from eigentensor.task import NONE
+from eigentensor.task.order import NONE
 from eigentensor.wire import BOOLEAN, DECIMAL, INTEGER, OPTIONAL, Name, Object, Size, Wei, or_null
-from eigentensor_client.task_view import TaskView
 
 if TYPE_CHECKING:
     from eigentensor.receipt import Receipt
-
-Tensors = dict[str, np.ndarray[Any, Any]]
-
+    from eigentensor_client.files import Tensors
+    from eigentensor_client.task_view import TaskView
 
 #: What is null where a service executes a task itself: wei and rates, numbers.
 Paid = Annotated[int, or_null(DECIMAL)]
@@ -111,10 +107,10 @@ class TaskResult:
     result, by their uuids.
     """
 
-    task: TaskView
+    task: "TaskView"
     outputs_root: bytes
-    outputs: Tensors
-    states: Tensors = field(default_factory=dict)
+    outputs: "Tensors"
+    states: "Tensors" = field(default_factory=dict)
     states_root: bytes = NONE
     receipt_now: "Callable[[], Receipt] | None" = field(default=None, compare=False)
     earlier: tuple[str, ...] = ()

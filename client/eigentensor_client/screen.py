@@ -1,6 +1,6 @@
 """What a verb prints: talk goes to stderr, data to stdout; `--json` makes the data one versioned object.
 
-Every verb imports this: Rich is imported when something is printed.
+Every verb imports this: Rich is imported when something is printed in a terminal.
 """
 
 import json
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from eigentensor.talk import DOING, QUIET, WAITS, Waits, callable_here
+from eigentensor.version import VERSION
 from eigentensor_client.tables import WIDE, Table, folded
 
 if TYPE_CHECKING:
@@ -18,18 +19,39 @@ if TYPE_CHECKING:
 
     from eigentensor_client.phases import Bar
 
+_MOVES = dict.fromkeys(map(ord, "\a\b\v\f\r"))  # where a terminal shows it later they would move the cursor
 
-def console(*, stderr: bool = False, file: TextIO | None = None, width: int | None = None) -> "Console":
+
+class Plain:
+    """Where there is no terminal: text as it is, a row of a table a line."""
+
+    is_terminal = False
+
+    def __init__(self, file: TextIO | None, *, stderr: bool, width: int, quiet: bool) -> None:
+        """Writes to the file, or to what stdout or stderr is when something is printed."""
+        self.width = width
+        self._file, self._stderr, self._quiet = file, stderr, quiet
+
+    def print(self, line: str | Table) -> None:
+        """Writes a text, or the lines of a table, at once. Raises BrokenPipeError where nobody reads any more."""
+        if self._quiet:
+            return
+        lines = line.lines(self.width) if isinstance(line, Table) else [line]
+        stream = self._file or (sys.stderr if self._stderr else sys.stdout)
+        _write(stream, "".join(f"{one.translate(_MOVES)}\n" for one in lines))
+
+
+def console(*, stderr: bool = False, file: TextIO | None = None, width: int | None = None) -> "Console | Plain":
     """Prints text as it is, tables as wide as `width` or the terminal; where there is none, one row is one line."""
-    from rich.console import Console
+    quiet = stderr and QUIET.get()
+    if not (file or (sys.stderr if stderr else sys.stdout)).isatty():
+        return Plain(file, stderr=stderr, width=WIDE if width is None else width, quiet=quiet)
+    from rich.console import Console  # who reads in no terminal does not wait for it
 
     class Piped(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # as every other write to it does
 
-    if width is None and not (file or (sys.stderr if stderr else sys.stdout)).isatty():
-        width = WIDE
-    quiet = stderr and QUIET.get()
     return Piped(file=file, stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width, quiet=quiet)
 
 
@@ -56,7 +78,9 @@ class View(Protocol):
 class Screen:
     """Where one verb prints."""
 
-    def __init__(self, *, as_json: bool = False, talk: "Console | None" = None, data: "Console | None" = None) -> None:
+    def __init__(
+        self, *, as_json: bool = False, talk: "Console | Plain | None" = None, data: "Console | Plain | None" = None
+    ) -> None:
         """`talk` is where bars are drawn, stderr unless given: print to it what is printed beside a bar."""
         self.as_json = as_json
         self._talk = talk or console(stderr=True)
@@ -64,10 +88,8 @@ class Screen:
 
     def head(self, network: str, account: str | None) -> None:
         """The first line of every verb that meets a network."""
-        from importlib.metadata import version
-
         who = short(account) if account else "none"
-        self.say(f"eigentensor {version('eigentensor')} · network {network} · account {who}")
+        self.say(f"eigentensor {VERSION} · network {network} · account {who}")
 
     def say(self, text: str | Table = "") -> None:
         """Prints talk, to stderr unless another console was named."""
@@ -95,8 +117,7 @@ class Screen:
     def result(self, schema: str, fields: Mapping[str, Any], *lines: str | Table) -> None:
         """The verb's data: `fields` as one object of that schema, or the lines."""
         if self.as_json:
-            sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
-            sys.stdout.flush()
+            _write(sys.stdout, json.dumps({"schema": schema, **fields}) + "\n")
             return
         for line in lines:
             _put(self._data, line)
@@ -107,7 +128,8 @@ class Screen:
         does meanwhile is shown, too."""
         from eigentensor_client.phases import Drawn, Written
 
-        bar = Drawn(self._talk) if self._talk.is_terminal else Written(console(stderr=True))
+        talk = self._talk
+        bar = Written(console(stderr=True)) if isinstance(talk, Plain) or not talk.is_terminal else Drawn(talk)
         with bar:
             shown = DOING.set(bar.doing)
             try:
@@ -118,7 +140,7 @@ class Screen:
     @contextmanager
     def view(self) -> Iterator[View]:
         """Data that is drawn anew in a terminal; elsewhere, unless it is told as JSON, its news, a line each."""
-        if self.as_json or not self._data.is_terminal:
+        if self.as_json or isinstance(self._data, Plain) or not self._data.is_terminal:
             last = [""]
 
             def report(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
@@ -144,7 +166,16 @@ class Screen:
                 yield draw
 
 
-def _put(console: "Console", line: str | Table) -> None:
+def _write(stream: TextIO, text: str) -> None:
+    """Writes at once. A broken pipe raises BrokenPipeError without a number: at that of the system Typer exits."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise BrokenPipeError from None
+
+
+def _put(console: "Console | Plain", line: str | Table) -> None:
     """Prints for people: commands can be called as they stand, lines of a terminal end between words."""
     if isinstance(line, Table):
         console.print(line)

@@ -28,10 +28,11 @@ from eigentensor.errors import (
 from eigentensor.program import Kind, Program
 from eigentensor.task import NONE, State
 from eigentensor_client import orders, steps, transfer
+from eigentensor_client.files import Tensors
 from eigentensor_client.history import Asked, History, SessionFile
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.payer import Payer
-from eigentensor_client.results import Plan, TaskResult, Tensors
+from eigentensor_client.results import Plan, TaskResult
 from eigentensor_client.steps import Steps
 from eigentensor_client.task_view import TaskView
 from eigentensor_client.transfer import Part, Report, silent

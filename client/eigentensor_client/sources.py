@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from eigentensor import spending
 from eigentensor.errors import BindingError, BlobNotFound, CaptureError, EigenTensorError, PaymentRefused
-from eigentensor_client.files import existing
-from eigentensor_client.results import Tensors
+from eigentensor_client.inputs import existing
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram
     from eigentensor.program import Program
+    from eigentensor_client.files import Tensors
     from eigentensor_client.transfer import Keeper
 
 
@@ -46,7 +46,7 @@ def read_program(name: str, gateway: "Keeper | None" = None) -> "Program":
 
 
 def captured(
-    name: str, inputs: Tensors, weights: Path | None, cast: Literal["float32"] | None = None
+    name: str, inputs: "Tensors", weights: Path | None, cast: Literal["float32"] | None = None
 ) -> "tuple[GraphProgram, Tensors]":
     """The program captured from an ONNX model or FILE.py:NAME, and the inputs under its names.
 
@@ -66,7 +66,7 @@ def captured(
     return graph, {names[key]: tensor for key, tensor in _cast(inputs, cast).items()}
 
 
-def _cast(inputs: Tensors, cast: str | None) -> Tensors:
+def _cast(inputs: "Tensors", cast: str | None) -> "Tensors":
     if cast is None:
         return inputs
     import numpy as np
@@ -79,7 +79,7 @@ def of_python(
     file: Path,
     name: str,
     weights: Path | None = None,
-    inputs: Tensors | None = None,
+    inputs: "Tensors | None" = None,
     cast: Literal["float32"] | None = None,
 ) -> "GraphProgram":
     """What a name in a Python file stands for: a captured program, or a function that returns one.
@@ -154,6 +154,6 @@ def _needed(function: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
 
 
-def _takes(function: Callable[..., Any], inputs: Tensors | None) -> bool:
+def _takes(function: Callable[..., Any], inputs: "Tensors | None") -> bool:
     """Whether a function's parameters are the given inputs."""
     return inputs is not None and len(inputs) > 0 and inputs.keys() <= inspect.signature(function).parameters.keys()

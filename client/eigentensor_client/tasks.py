@@ -4,17 +4,20 @@ import time
 from collections.abc import Iterator
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from eigentensor.chain.lives import Lives
 from eigentensor.chain.network import Network
 from eigentensor.chain.reader import Reader
 from eigentensor.errors import BlobCorrupt, BlobNotFound, TaskNotFound
 from eigentensor.pace import Pace
 from eigentensor.store.queries import Queries
-from eigentensor.task import Life, Order, order_uuid
+from eigentensor.task.order import Order, order_uuid
 from eigentensor_client.amounts import amount
-from eigentensor_client.task_view import TaskView
+
+if TYPE_CHECKING:
+    from eigentensor.chain.lives import Lives
+    from eigentensor.task.life import Life
+    from eigentensor_client.task_view import TaskView
 
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
 
@@ -29,7 +32,6 @@ class Tasks:
         """Asks nothing yet; closing it closes the connection to the gateway."""
         self.network, self.address = network, address
         self.chain, self.gateway = chain, gateway
-        self.lives = Lives(chain)
         self.poll = 0.2 if network.is_local else 2.0
 
     def __enter__(self) -> Self:
@@ -45,6 +47,13 @@ class Tasks:
         self.gateway.close()
 
     @cached_property
+    def lives(self) -> "Lives":
+        """What the chain tells of tasks."""
+        from eigentensor.chain.lives import Lives  # who looks at money alone does not wait for it
+
+        return Lives(self.chain)
+
+    @cached_property
     def pace(self) -> Pace:
         """How long blocks take, as of the first time that this is asked for."""
         return self.chain.node.pace()
@@ -53,7 +62,7 @@ class Tasks:
         """An amount of the market's token as people read it."""
         return amount(wei, self.network.deployment)
 
-    def tasks(self) -> Iterator[TaskView]:
+    def tasks(self) -> "Iterator[TaskView]":
         """The account's tasks, newest first. The gateway names them, the chain says how they stand."""
         self._wait_for_gateway()
         cursor: dict[str, Any] = {}
@@ -65,7 +74,7 @@ class Tasks:
                 return
             cursor = {"cursor": page["next"]}
 
-    def task(self, name: str) -> TaskView:
+    def task(self, name: str) -> "TaskView":
         """A task by its uuid, or one of the account's by the beginning of it. Raises TaskNotFound."""
         name = name.lower().removeprefix("0x")
         if len(name) == 64:
@@ -80,15 +89,17 @@ class Tasks:
             raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
         return matches[0]
 
-    def view(self, order: Order) -> TaskView:
+    def view(self, order: Order) -> "TaskView":
         """The task of an order as it stands now; before it is in a block its state is NONE."""
+        from eigentensor_client.task_view import TaskView  # as `lives`
+
         return TaskView(*self.lives.of(order))
 
-    def look(self, task: TaskView) -> TaskView:
+    def look(self, task: "TaskView") -> "TaskView":
         """The same task as it stands now."""
         return self.view(task.order)
 
-    def explain(self, task: TaskView) -> dict[str, Any]:
+    def explain(self, task: "TaskView") -> dict[str, Any]:
         """What each operator says about a task, from the gateway; of what a conviction slashed, from which block on it
         can be paid, from the chain."""
         payable = payable_from(self.chain, task.life)
@@ -114,7 +125,7 @@ def tasks_of(network: Network, address: str) -> Tasks:
     return Tasks(network, address, chain, Queries(network.gateway_url))
 
 
-def payable_from(chain: Reader, life: Life) -> int | None:
+def payable_from(chain: Reader, life: "Life") -> int | None:
     """The first block in which what was slashed for a task can be paid; None: nothing is slashed, or it is paid."""
     conviction = life.conviction
     if conviction is None or conviction.slash is None or conviction.paid is not None:

@@ -16,8 +16,8 @@ from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import encode_variables
 from eigentensor.task import NONE
+from eigentensor_client.files import Tensors
 from eigentensor_client.orders import Roots, Work
-from eigentensor_client.results import Tensors
 
 #: Tensors, or the bindings root of some that the gateway has.
 Part = Tensors | bytes

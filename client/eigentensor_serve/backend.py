@@ -13,8 +13,8 @@ import numpy as np
 
 from eigentensor.program import Program
 from eigentensor.task import objects as schemas
+from eigentensor_client.files import Tensors
 from eigentensor_client.orders import Terms
-from eigentensor_client.results import Tensors
 from eigentensor_serve.ledger import Budget, Job, Key
 from eigentensor_serve.rows import Cut
 

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError, ConfigError, TermsRefused
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Program, Role
 from eigentensor.scratch import scratch
 from eigentensor.store.tensors import load_safetensors, save_safetensors
@@ -18,10 +19,9 @@ from eigentensor.task.objects import Tensor
 from eigentensor.web.limits import VALUES
 from eigentensor_client import elements
 from eigentensor_client.elements import WORDS
-from eigentensor_client.files import dtypes_of
+from eigentensor_client.files import Tensors, dtypes_of
 from eigentensor_client.offers import ACCEPT_WITHIN
 from eigentensor_client.orders import Terms, read_rate
-from eigentensor_client.results import Tensors
 
 Uuid = Annotated[str, Field(pattern=r"^(0x)?[0-9a-fA-F]{64}$", description="64 hex digits, with or without 0x")]
 Stage = Literal["result", "checked", "final"]

@@ -37,8 +37,8 @@ from eigentensor.web.problems import of_error
 from eigentensor_client.channels.channel import Channel, outputs_of
 from eigentensor_client.channels.ledger import Call, Stage
 from eigentensor_client.channels.operators import Operators
+from eigentensor_client.files import Tensors
 from eigentensor_client.orders import Work
-from eigentensor_client.results import Tensors
 from eigentensor_client.transfer import bound
 from eigentensor_serve.backend import Ask, Changes, Outcome
 from eigentensor_serve.kept import ResultFiles

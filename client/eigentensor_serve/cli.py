@@ -174,7 +174,7 @@ def deploy(
     from eigentensor.chain import to_wei
     from eigentensor_client.client import Client
     from eigentensor_client.orders import check_stage, read_terms, terms_for
-    from eigentensor_client.verbs.show import Show
+    from eigentensor_client.verbs.planned import plan_lines
     from eigentensor_serve.apps.deployment import Here, deploy_local, deploy_paid, read_named, with_rows
     from eigentensor_serve.apps.registry import Apps
     from eigentensor_serve.kept import serve_folder
@@ -195,11 +195,10 @@ def deploy(
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:
                 app, plan = deploy_paid(client, there, name, parts, terms, wait, daily, bar)
-            show = Show(client.network, lambda: client.pace)
-            for line in show.plan_lines(plan):
+            for line in plan_lines(plan, client.amount, client.pace):
                 screen.say(line)
-            price = f"at most {show.amount(plan.escrow)}"
-            price += "" if daily is None else f", {show.amount(daily)} a day"
+            price = f"at most {client.amount(plan.escrow)}"
+            price += "" if daily is None else f", {client.amount(daily)} a day"
     base, tokens = _served(data)
     show_deployed(screen, app, parts.program, price, base, tokens=tokens)
 

@@ -11,7 +11,7 @@ from eigentensor.program.codec import encode
 from eigentensor.program.cost import Cost, Needs, costs
 from eigentensor.reexecution.inputs import load_role
 from eigentensor.store import LocalStore
-from eigentensor_client.results import Tensors
+from eigentensor_client.files import Tensors
 from eigentensor_serve.backend import Ask
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens

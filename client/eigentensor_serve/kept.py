@@ -13,8 +13,7 @@ from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store import LocalStore, Names, load_safetensors, save_safetensors
 from eigentensor.store.database import Database
-from eigentensor_client.files import write_whole
-from eigentensor_client.results import Tensors
+from eigentensor_client.files import Tensors, write_whole
 
 KEPT = 24 * 3600  #: seconds for which results and what is known of them stay
 _FORGOTTEN = 64  # results that are removed after one is written, at most

@@ -8,7 +8,7 @@ import numpy as np
 
 from eigentensor.errors import BindingError
 from eigentensor.lowering.build import NAME as FINGERPRINT
-from eigentensor_client.results import Tensors
+from eigentensor_client.files import Tensors
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI, Response
@@ -19,6 +18,7 @@ from eigentensor.chain import to_wei
 from eigentensor.chain.units import DECIMALS
 from eigentensor.errors import ConfigError
 from eigentensor.store import LocalStore
+from eigentensor.version import VERSION
 from eigentensor.web import documents, problems, server
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
@@ -69,7 +69,7 @@ def create_app(service: Service) -> FastAPI:
     settings = service.settings
     app = FastAPI(
         title="eigentensor serve",
-        version=version("eigentensor"),
+        version=VERSION,
         summary="Programs over HTTP: executed by strangers, paid by this service, checked.",
         description=_ABOUT,
         openapi_tags=[{"name": name, "description": what} for name, what in _TAGS.items()],
@@ -131,7 +131,7 @@ def _service(service: Service) -> APIRouter:
         """The version of this software, and whether this machine executes itself (`local`)."""
         response: Version = {
             "schema": "eigentensor.version/1",
-            "version": version("eigentensor"),
+            "version": VERSION,
             "local": service.backend.is_local,
         }
         return JSONResponse(response)

@@ -1,7 +1,6 @@
 """What an operator tells Prometheus. Every series exists from the start, at zero."""
 
 import re
-from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -23,6 +22,7 @@ from eigentensor.task import (
     Slashed,
     State,
 )
+from eigentensor.version import VERSION
 from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.case import Step
 from eigentensor_operator.policy import Code
@@ -84,9 +84,7 @@ class Metrics:
         self.pace = self._gauge("et_block_seconds", "Time between blocks of late.")
         self.head = self._gauge("et_chain_head_block", "The newest block that was read.")
         self.lag = self._gauge("et_rpc_head_lag_seconds", "Time since the chain was read.")
-        self._gauge("et_build_info", "1, with the version.", version=[version("eigentensor")]).labels(
-            AVS, version("eigentensor")
-        ).set(1)
+        self._gauge("et_build_info", "1, with the version.", version=[VERSION]).labels(AVS, VERSION).set(1)
         self.phase = Histogram(
             "et_task_phase_seconds",
             "Duration of a step.",

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import version
 
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -16,6 +15,7 @@ from prometheus_client import generate_latest
 from starlette.types import ASGIApp
 
 from eigentensor.errors import ConfigError
+from eigentensor.version import VERSION
 from eigentensor.web.server import server
 from eigentensor_operator.metrics import Metrics
 
@@ -53,12 +53,12 @@ def health_of(services: list[Service]) -> Status:
 
 def node_app(services: Callable[[], list[Service]], metrics: Metrics) -> FastAPI:
     """EigenLayer's node API about these services, health checks and metrics."""
-    app = FastAPI(title="EigenTensor operator", version=version("eigentensor"), openapi_url=None)
+    app = FastAPI(title="EigenTensor operator", version=VERSION, openapi_url=None)
     unknown = JSONResponse({"message": "API version not found"}, 404)
 
     @app.get("/eigen/node")
     def node(asked: str | None = Query(None, alias="version")) -> Response:
-        body = {"node_name": "eigentensor-operator", "spec_version": SPEC, "node_version": f"v{version('eigentensor')}"}
+        body = {"node_name": "eigentensor-operator", "spec_version": SPEC, "node_version": f"v{VERSION}"}
         return JSONResponse(body) if asked in (None, SPEC) else unknown
 
     @app.get("/eigen/node/health")

@@ -3,13 +3,13 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from eigentensor.talk import QUIET, callable_here
+from eigentensor.version import VERSION
 
 Network = Annotated[str | None, typer.Option("--network", help="A network's name, or a .json file.")]
 Keystore = Annotated[
@@ -41,4 +41,4 @@ def show(data: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> Non
 
 def head(network: str, account: str) -> None:
     """The first line of every verb."""
-    note(f"eigentensor {version('eigentensor')} · network {network} · account {account}")
+    note(f"eigentensor {VERSION} · network {network} · account {account}")

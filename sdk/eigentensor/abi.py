@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.addresses import is_address, to_checksum_address
+from eigentensor.keccak import keccak
 
 #: A function, an event, an error or a parameter, as an ABI's JSON has it.
 Entry = Mapping[str, Any]

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
+from eigentensor.keccak import keccak
 
 _ADDRESS = re.compile("(?:0x)?[0-9a-fA-F]{40}")
 _HIGH = 8  # of a digit of the hash: its letter is a capital

@@ -12,8 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from eigentensor import clang
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError
@@ -73,6 +71,8 @@ class Helper:
         if threads == 1 and isinstance(data, bytes):
             self.function(self.kind, tag, size, data, count, hashes)
             return hashes.raw
+        import numpy as np  # finds where bytes lie; who hashes little does not wait for it
+
         source, written = np.frombuffer(data, np.uint8).ctypes.data, ctypes.addressof(hashes)
         borders = [count * i // threads for i in range(threads + 1)]
         parts = [(self.kind, tag, size, source + size * a, b - a, written + 32 * a) for a, b in pairwise(borders)]

@@ -5,25 +5,26 @@ from functools import cache
 from hashlib import sha256
 from itertools import accumulate
 from struct import pack
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eigentensor.hashing import digests
 from eigentensor.leaves import LEAF as LEAF
 from eigentensor.leaves import NOTHING as NOTHING
 from eigentensor.leaves import PIECE as PIECE
-from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.program.binding import Results
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import split
 from eigentensor.program.model import Kind, Program, Role
 
-Array = np.ndarray[Any, Any]
-#: Bytes as they come; an array stands for its elements in row-major order.
-Data = bytes | bytearray | memoryview | Array
+if TYPE_CHECKING:
+    import numpy as np
+
+    from eigentensor.program.binding import Results
+
+    Array = np.ndarray[Any, Any]
+    #: Bytes as they come; an array stands for its elements in row-major order.
+    Data = bytes | bytearray | memoryview | Array
 
 _PIECE_LEVELS = 10
-_LITTLE = {dtype: storage.newbyteorder("<") for dtype, storage in STORAGE.items()}
 _HASH = 32
 
 
@@ -63,7 +64,7 @@ def climb(leaf: bytes, index: int, siblings: Sequence[bytes]) -> bytes:
     return leaf
 
 
-def leaf_hashes(data: Data) -> list[bytes]:
+def leaf_hashes(data: "Data") -> list[bytes]:
     """Hashes of the 1,024-byte leaves of some bytes; the last leaf is filled with zeros."""
     return _each(_leaves(_view(data)))
 
@@ -76,7 +77,7 @@ class Tree:
         self._pieces: list[bytes] = []
         self._rest = bytearray()
 
-    def update(self, data: Data) -> None:
+    def update(self, data: "Data") -> None:
         """Takes the next bytes; how they are cut makes no difference."""
         view = _view(data)
         self.size += len(view)
@@ -102,7 +103,7 @@ class Tree:
         return root_of_pieces(self.pieces())
 
 
-def piece_root(data: Data, size: int) -> bytes:
+def piece_root(data: "Data", size: int) -> bytes:
     """Root of one piece of a blob of `size` bytes."""
     view = _view(data)
     return _subtrees(view)[0] if size > PIECE else _fold(_leaves(view))
@@ -113,7 +114,7 @@ def root_of_pieces(pieces: Sequence[bytes]) -> bytes:
     return _fold(b"".join(pieces), _NO_PIECE) if pieces else NOTHING
 
 
-def piece_roots(data: Data) -> list[bytes]:
+def piece_roots(data: "Data") -> list[bytes]:
     """Roots of the 1 MiB pieces of a blob, with which a piece can be verified alone."""
     view = _view(data)
     if len(view) > PIECE:
@@ -121,7 +122,7 @@ def piece_roots(data: Data) -> list[bytes]:
     return [_fold(_leaves(view))] if len(view) else []
 
 
-def blob_root(data: Data) -> bytes:
+def blob_root(data: "Data") -> bytes:
     """Root of a blob, with its size."""
     return blob_root_of(len(_view(data)), piece_roots(data))
 
@@ -131,7 +132,7 @@ def blob_root_of(size: int, pieces: Sequence[bytes]) -> bytes:
     return _hash(3, pack(">Q", size), root_of_pieces(pieces))
 
 
-def tensor_root(dtype: DType, data: Data) -> bytes:
+def tensor_root(dtype: DType, data: "Data") -> bytes:
     """Root of a tensor's little-endian elements, with its dtype and number of elements."""
     view = _view(data)
     return tensor_root_of(dtype, len(view) // dtype.size, root_of_pieces(piece_roots(view)))
@@ -163,18 +164,18 @@ def outputs_root(outputs: bytes, states: bytes) -> bytes:
     return _hash(6, outputs, states)
 
 
-def role_root(program: Program, role: Role, tensors: Mapping[str, Array]) -> bytes:
+def role_root(program: Program, role: Role, tensors: "Mapping[str, Array]") -> bytes:
     """Bindings root of the inputs, weights or states among some tensors."""
     return bindings_root({name: array_root(b.dtype, tensors[name]) for name, b in program.named(role).items()})
 
 
-def kind_root(program: Program, kind: Kind, tensors: Mapping[str, Array]) -> bytes:
+def kind_root(program: Program, kind: Kind, tensors: "Mapping[str, Array]") -> bytes:
     """Bindings root of the outputs or of the new states."""
     records = [result for result in program.results if result.kind is kind]
     return bindings_root({r.name: array_root(program.parameter(r.buffer).dtype, tensors[r.name]) for r in records})
 
 
-def results_root(program: Program, results: Results) -> bytes:
+def results_root(program: Program, results: "Results") -> bytes:
     """The outputs root of a result."""
     return outputs_root(
         kind_root(program, Kind.OUTPUT, results.outputs), kind_root(program, Kind.STATE, results.states)
@@ -203,13 +204,13 @@ def open_record(program: bytes, index: int) -> tuple[bytes, Opening]:
     return records[index], Opening(index, path([record_hash(record) for record in records], index))
 
 
-def open_leaf(data: Data, index: int) -> tuple[bytes, Opening]:
+def open_leaf(data: "Data", index: int) -> tuple[bytes, Opening]:
     """A leaf of some bytes, filled with zeros, and where it stands in their tree."""
     leaf = bytes(_view(data)[index * LEAF : (index + 1) * LEAF]).ljust(LEAF, b"\0")
     return leaf, Opening(index, path(leaf_hashes(data), index))
 
 
-def open_element(dtype: DType, data: Data, element: int) -> tuple[bytes, Opening]:
+def open_element(dtype: DType, data: "Data", element: int) -> tuple[bytes, Opening]:
     """The leaf that holds an element of a tensor: elements never cross a leaf."""
     return open_leaf(data, element * dtype.size // LEAF)
 
@@ -327,18 +328,24 @@ def trace_root(calls: Sequence[bytes], outputs: bytes) -> bytes:
     return tree_root([*calls, outputs])
 
 
-def array_root(dtype: DType, array: Array) -> bytes:
+def array_root(dtype: DType, array: "Array") -> bytes:
     """Tensor root of an array in the storage dtype, whatever the byte order of this machine."""
     return tensor_root(dtype, little_endian(dtype, array))
 
 
-def little_endian(dtype: DType, array: Array) -> Array:
+def little_endian(dtype: DType, array: "Array") -> "Array":
     """The elements as the format stores them, whatever the host's order; bfloat16 by its patterns."""
-    return np.asarray(array).astype(_LITTLE[dtype], copy=False)
+    import numpy as np  # who only hashes bytes does not wait for it
+
+    from eigentensor.numerics.storage import STORAGE
+
+    return np.asarray(array).astype(STORAGE[dtype].newbyteorder("<"), copy=False)
 
 
-def _view(data: Data) -> memoryview:
-    if isinstance(data, np.ndarray):
+def _view(data: "Data") -> memoryview:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        import numpy as np  # which is there already
+
         data = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
     view = memoryview(data)
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.conversion import bitcast, cast
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, deviations
 from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import Results, bind, collect, iteration_values
 from eigentensor.program.model import Body, Instruction, Program, Role
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op

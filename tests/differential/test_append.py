@@ -8,7 +8,8 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.cache import Cache
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.assemble import assemble
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.expression import (

@@ -7,7 +7,8 @@ import pytest
 
 from eigentensor.cache import Cache
 from eigentensor.lowering import functions
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from support.generated.edges import edges, held
 from support.oracles.accuracy import program_of
 from support.oracles.agreement import disagreements

@@ -26,7 +26,7 @@ from eigentensor.runtime.build import compilers
 from eigentensor.runtime.cpu import table, toolchain
 from eigentensor.runtime.gpu import gridded
 from eigentensor.store import save_safetensors
-from eigentensor.store.tensors import read_header
+from eigentensor.store.headers import read_header
 from support.campaigns.device_cases import on_devices, usable
 from support.generated.programs import generate
 from support.programs import models

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from eigentensor import reference
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import bind, iteration_values
 from eigentensor.program.model import Body, Program
 from eigentensor.runtime import selftest

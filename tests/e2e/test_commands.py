@@ -294,6 +294,36 @@ def test_who_asks_for_too_little_learns_why_while_waiting_and_afterwards(
     assert int(plan["lowest_asked"]) <= int(plan["min_price"]) <= int(plan["lowest_asked"]) * 1.3
 
 
+#: Runs commands in one process, and prints what they have loaded.
+LOADS = """import sys
+from eigentensor_client.cli import main
+for words in sys.argv[1:]:
+    try:
+        main(words.split())
+    except SystemExit as end:
+        assert end.code == 0, words
+print(*(name for name, module in sys.modules.items() if module), file=sys.stderr)  # None: kept from being imported
+"""
+
+
+def test_commands_that_only_read_load_little(net: Devnet, folder: Path, open_task: str) -> None:
+    task = open_task[:10]
+    reads = (
+        "ps", f"task show {task}", f"task explain {task}", f"logs {task}", "wallet show", "network list",
+        "network show", shlex.join(["plan", *RUN[1:]]),
+    )  # fmt: skip
+    command = [sys.executable, "-c", LOADS, *(f"{words} --quiet" for words in reads)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stderr.split())
+    assert "eigentensor.task.life" in loaded and "eigentensor.program.cost" in loaded
+    heavy = {
+        "numpy", "rich", "pydantic", "sqlite3", "importlib.metadata", "typing_extensions", "eth_account", "eth_hash",
+        "eigentensor.chain.sender", "eigentensor.chain.channels", "eigentensor_client.client",
+    }  # fmt: skip
+    assert not heavy & loaded
+
+
 def test_a_gateway_that_hangs_is_named_and_ends_with_the_time(net: Devnet, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"

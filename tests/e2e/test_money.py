@@ -18,8 +18,8 @@ from eigentensor.errors import (
 )
 from eigentensor.task import State
 from eigentensor_client.client import Client
+from eigentensor_client.files import Tensors
 from eigentensor_client.orders import Terms, Work, escrow_of
-from eigentensor_client.results import Tensors
 from eigentensor_local.devnet import Devnet
 from support.programs.worked_examples import sums
 

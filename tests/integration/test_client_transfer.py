@@ -16,9 +16,9 @@ from eigentensor.program.binding import Results
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_results
+from eigentensor_client.files import Tensors
 from eigentensor_client.looking import Means, look_again
 from eigentensor_client.orders import Work
-from eigentensor_client.results import Tensors
 from eigentensor_client.transfer import bound, download
 from support.hostile.gateway import ANSWERS, FILES, hostile
 from support.programs.worked_examples import session

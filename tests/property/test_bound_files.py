@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from eigentensor import merkle, reference
 from eigentensor.errors import BindingError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Kind, Role, encode
 from eigentensor.reexecution.inputs import fetch_bound, fetch_results
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.store.headers import TAGS
 from eigentensor.store.parts import encode_results, encode_variables
-from eigentensor.store.tensors import TAGS
 from support.generated.programs import Example, generate
 from support.stories.operator import an_order
 

@@ -36,7 +36,8 @@ from eigentensor.dispute import (
 )
 from eigentensor.dispute.results import leaves_of
 from eigentensor.errors import IllegalMove
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Buffer, Kind, Op, Role
 from eigentensor.program.assemble import assemble
 from eigentensor.program.binding import Results

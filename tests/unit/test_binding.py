@@ -8,6 +8,7 @@ from eigentensor.errors import BindingError
 from eigentensor.program import Buffer, DType, Kind, Program, Role, bind, collect, iteration_values
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, counter, load, to_body
+from eigentensor.program.fitting import Header, fit, takes_bools
 from support.programs.worked_examples import layer, session
 
 LAYER, SESSION = layer(), session()
@@ -61,6 +62,26 @@ def test_what_does_not_fit_is_named_with_what_was_expected(changes: dict[str, Ar
         bind(LAYER.program, LAYER.tensors | changes)
 
 
+@pytest.mark.parametrize("dtype", [dtype for dtype in DType if dtype is not DType.INDEX])
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (3,)])
+@pytest.mark.parametrize(
+    "actual", ["bool", "int8", "uint16", "int64", "float16", "float32", ">f4", "float64", "complex64", "<U3"]
+)
+def test_a_header_fits_where_an_array_of_it_does_and_is_refused_in_the_same_words(
+    dtype: DType, shape: tuple[int, ...], actual: str
+) -> None:
+    program, array = of_type(dtype), np.zeros(shape, actual)
+    words: list[str] = []
+    for check in (lambda: bind(program, {"x": array}), lambda: fit(program, {"x": Header(str(array.dtype), shape)})):
+        try:
+            check()
+            words.append("fits")
+        except BindingError as error:
+            words.append(f"{error.what}|{error.fix}")
+    assert words[0] == words[1]
+    assert takes_bools(program) is (dtype is DType.BOOL)
+
+
 def test_a_float64_is_refused_with_the_line_that_casts_it() -> None:
     with pytest.raises(BindingError) as refusal:
         bind(LAYER.program, LAYER.tensors | {"x": np.zeros((2, 3))})
@@ -103,8 +124,11 @@ def test_a_bool_has_no_bits_but_one() -> None:
 def test_variables_stay_within_their_bounds_in_every_iteration(
     variables: dict[str, int], repeat: int, message: str
 ) -> None:
+    headers = {name: Header(str(array.dtype), array.shape) for name, array in SESSION.tensors.items()}
     with pytest.raises(BindingError, match=message):
         bind(SESSION.program, SESSION.tensors, variables, repeat)
+    with pytest.raises(BindingError, match=message):
+        fit(SESSION.program, headers, variables, repeat)
 
 
 def test_variables_move_by_their_stride() -> None:

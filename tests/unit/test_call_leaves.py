@@ -7,7 +7,8 @@ import pytest
 
 from eigentensor import merkle
 from eigentensor.errors import BindingError, BlobTooLarge
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Program, Role
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, counter, load, to_body

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from eigentensor import merkle
-from eigentensor.chain.views import Pool
+from eigentensor.chain.call_views import Pool
 from eigentensor.channel import Line, Sheet
 from eigentensor.channel.calls import DealRequest
 from eigentensor.channel.state import BatchState

@@ -43,26 +43,33 @@ def test_no_help_imports_anything_heavy() -> None:
     assert not HEAVY & set(done.stderr.split())
 
 
-#: What signs, what computes and what takes bytes apart: a command that only reads loads none of it.
+#: What signs, what sends and what computes: a command that only reads loads none of it.
 UNREAD = {
-    "web3", "eth_account", "py_ecc", "aiohttp", "requests", "cffi", "tinygrad", "onnx", "numpy", "safetensors",
-    "fastapi", "eigentensor.capture", "eigentensor.merkle", "eigentensor.program", "eigentensor.receipt",
-    "eigentensor.runtime.cpu", "eigentensor.tracing", "eigentensor_client.client",
+    "web3", "eth_account", "eth_hash", "py_ecc", "aiohttp", "requests", "cffi", "tinygrad", "onnx", "numpy",
+    "safetensors", "fastapi", "pydantic", "importlib.metadata", "sqlite3", "typing_extensions",
+    "eigentensor.capture", "eigentensor.chain.call_views", "eigentensor.chain.channels", "eigentensor.chain.games",
+    "eigentensor.chain.market", "eigentensor.chain.sender", "eigentensor.channel", "eigentensor.merkle",
+    "eigentensor.program", "eigentensor.receipt", "eigentensor.runtime.cpu", "eigentensor.store.gateway",
+    "eigentensor.task.events", "eigentensor.tracing", "eigentensor_client.client", "eigentensor_client.verbs.show",
 }  # fmt: skip
-#: What a plan takes of it: tensors and programs.
-PLANNED = {"numpy", "safetensors", "eigentensor.merkle", "eigentensor.program"}
+#: But for this, and what it is made of: the lives of tasks, balances, and programs with the headers of their tensors.
+TASKS, MONEY = {"eigentensor.task.events", "eigentensor_client.verbs.show"}, {"eigentensor.chain.market"}
+PLANS = {"safetensors", "eigentensor.merkle", "eigentensor.program", "eigentensor.store.gateway"}
 
 
 @pytest.mark.parametrize(
-    ("module", "verb", "loaded"), [("tasks", "task", set()), ("plans", "run", PLANNED)], ids=["tasks", "plans"]
+    ("modules", "loaded"),
+    [
+        ("accounts tasks task_view verbs.task verbs.show eigentensor.chain.lives eigentensor.task.view", TASKS),
+        ("accounts tasks verbs.wallet eigentensor.chain.market eigentensor.chain.token", MONEY),
+        ("accounts plans inputs sources verbs.run verbs.planned", PLANS),
+        ("accounts verbs.network eigentensor.chain.reader eigentensor.store.queries", set()),
+    ],
+    ids=["tasks", "wallet", "plans", "networks"],
 )
-def test_who_only_reads_loads_neither_what_signs_nor_what_computes(module: str, verb: str, loaded: set[str]) -> None:
-    code = (
-        "import os, sys; os.environ.setdefault('ETH_HASH_BACKEND', 'pysha3')\n"
-        f"import eigentensor_client.accounts, eigentensor_client.{module}\n"
-        f"import eigentensor_client.verbs.{verb}, eigentensor_client.verbs.show\n"
-        "print(*sys.modules)"
-    )
+def test_who_only_reads_loads_neither_what_signs_nor_what_computes(modules: str, loaded: set[str]) -> None:
+    names = (name if name.startswith("eigentensor.") else f"eigentensor_client.{name}" for name in modules.split())
+    code = f"import sys, eigentensor_client.cli, {', '.join(names)}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert UNREAD & set(done.stdout.split()) == loaded
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigentensor import merkle
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import DType, Results, Role, encode
 from eigentensor.program.codec import split
 from support.programs.worked_examples import layer, session

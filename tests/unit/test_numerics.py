@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from eigentensor.numerics import conversion, exact
-from eigentensor.numerics.dtypes import CANONICAL_NAN, FLOATS, INFINITY, STORAGE, DType
+from eigentensor.numerics.dtypes import CANONICAL_NAN, FLOATS, INFINITY, DType
 from eigentensor.numerics.floats import canonical, narrow, patterns, widen
 from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.ops import ARITY, COMPARISONS, Op
 from support.generated.edges import CELLS, edges, held
 

@@ -13,7 +13,8 @@ from eigentensor.errors import BindingError
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph, Node, constant, leaf, node, rewrite, variable, walk
 from eigentensor.graph.node import data as data_leaf
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.planner.algebra import add, function, multiply, number
 from eigentensor.planner.decompositions import DECOMPOSITIONS, fused
 from eigentensor.planner.oracle import max_relative_error, oracle

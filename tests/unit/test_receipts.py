@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import rlp
-from eth_hash.backends.pysha3 import keccak256 as keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from eigentensor import merkle
 from eigentensor.chain import anvil_account
 from eigentensor.chain.transactions import MOST, Transaction, read_transaction
 from eigentensor.errors import ChainError, TensorFileError, WrongReceipt
+from eigentensor.keccak import keccak
 from eigentensor.numerics.dtypes import DType
 from eigentensor.receipt import Receipt, canonical, evidence, outputs_of, prove, tasks_of
 from eigentensor.store import save_safetensors

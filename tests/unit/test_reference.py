@@ -12,7 +12,8 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.errors import BindingError, ExecutionError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import (
     Array,

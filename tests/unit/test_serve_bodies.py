@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from eigentensor.errors import BindingError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Buffer, Kind, Program, Role
 from eigentensor.program.model import Result
 from eigentensor.web import problems

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from eigentensor import merkle
 from eigentensor.errors import BlobCorrupt, BlobNotFound, StoreFull, TensorFileError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.store import (
     Kind,
     LocalStore,
@@ -26,8 +27,8 @@ from eigentensor.store import (
     parse_name,
     save_safetensors,
 )
+from eigentensor.store.headers import read_header
 from eigentensor.store.local import writing
-from eigentensor.store.tensors import read_header
 
 PIECE = merkle.PIECE
 

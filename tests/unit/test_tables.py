@@ -23,6 +23,15 @@ def test_a_pipe_gets_one_row_on_one_line_and_no_spaces_behind_it(capsys: pytest.
     assert all(line == line.rstrip() for line in lines) and max(map(len, lines)) > 600
 
 
+def test_a_pipe_gets_text_as_it_is_but_for_what_moves_a_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen()
+    screen.result(
+        "eigentensor.tasks/1", {"tasks": []}, ":key: [bold]20 %[/bold]\rall is well\a", facts([["a\rb", "c"]])
+    )
+    screen.say("to\b stderr")
+    assert capsys.readouterr() == (":key: [bold]20 %[/bold]all is well\nab         c\n", "to stderr\n")
+
+
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_a_table_is_as_wide_as_the_terminal_at_most_and_breaks_between_words(width: int) -> None:
     lines = TASKS.lines(width)

@@ -98,6 +98,7 @@ def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str) -
         ("network list >&- 2>&-", 0, ""),
         ("wallet new key <&-", 3, "there is no terminal"),
         ("network list | true; exit ${PIPESTATUS[0]}", 141, ""),
+        ("network list --json | true; exit ${PIPESTATUS[0]}", 141, ""),
         ("network list >/dev/full", 3, "No space left on device"),
     ],
 )

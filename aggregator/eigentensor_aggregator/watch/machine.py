@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor import economics
 from eigentensor.chain import from_wei
 from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import WAD, Parameters
+from eigentensor.keccak import keccak
 from eigentensor.task import Game, Life, State
 from eigentensor.task.due import NEVER
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import structlog
@@ -20,6 +19,7 @@ from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
 from eigentensor.task.due import Action, Verb
+from eigentensor.version import VERSION
 from eigentensor_aggregator.config import Watch, WatchSettings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.metrics import Metrics
@@ -85,7 +85,7 @@ def run(settings: WatchSettings, *, as_json: bool = False) -> None:
         share = "every result" if settings.share == 1 else f"{settings.share:.3g} of all results"
         token = network.deployment.token_symbol
         if not QUIET.get():
-            typer.echo(f"eigentensor {version('eigentensor')} · network {network.name} · account {account}", err=True)
+            typer.echo(f"eigentensor {VERSION} · network {network.name} · account {account}", err=True)
             typer.echo(f"watches {share}, with at most {settings.bonds} {token} in games at once", err=True)
         stop.wait()
 

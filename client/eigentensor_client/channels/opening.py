@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from eigentensor.chain.views import Pool
+from eigentensor.chain.call_views import Pool
 from eigentensor.channel import channel_of, is_signed_by, pool_of
 from eigentensor.channel.calls import DealRequest, ProgramQuote, Quote, SignedDeal
 from eigentensor.channel.state import BatchState

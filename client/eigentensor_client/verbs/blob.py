@@ -18,7 +18,7 @@ def put(
     json: Json = False,
 ) -> None:
     """Upload a file; print its uuid, and the uuid of what it computes. Interrupted, the same command goes on."""
-    from eigentensor_client.files import existing
+    from eigentensor_client.inputs import existing
 
     with looking(network, json=json) as (screen, _, gateway):
         with screen.goes_on("what has arrived is kept: the same command goes on"), screen.work() as bar:

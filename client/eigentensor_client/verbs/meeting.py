@@ -24,12 +24,12 @@ def paying(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Client
     """As the account that pays. Raises ConfigError and ChainError."""
     from eigentensor_client.client import Client
 
-    with _met(lambda: Client(network), json=json) as met:
-        yield met
+    with _met(lambda: Client(network), json=json) as (screen, client):
+        yield screen, client, _show(client)
 
 
 @contextmanager
-def reading(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Tasks", "Show"]]:
+def knowing(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Tasks"]]:
     """As somebody who knows the address of that account: without its key. Raises ConfigError and ChainError."""
     from eigentensor.chain import Network
     from eigentensor_client.accounts import known_address
@@ -41,8 +41,15 @@ def reading(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Tasks
 
 
 @contextmanager
-def planning(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Plans", "Show"]]:
-    """As `reading`, of who may want tasks."""
+def reading(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Tasks", "Show"]]:
+    """As `knowing`, of who looks at tasks."""
+    with knowing(network, json=json) as (screen, client):
+        yield screen, client, _show(client)
+
+
+@contextmanager
+def planning(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Plans"]]:
+    """As `knowing`, of who may want tasks."""
     from eigentensor.chain import Network
     from eigentensor_client.accounts import known_address
     from eigentensor_client.plans import plans_of
@@ -53,13 +60,17 @@ def planning(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Plan
 
 
 @contextmanager
-def _met(opened: "Callable[[], Account]", *, json: bool) -> "Iterator[tuple[Screen, Account, Show]]":
-    from eigentensor_client.verbs.show import Show
-
+def _met(opened: "Callable[[], Account]", *, json: bool) -> "Iterator[tuple[Screen, Account]]":
     screen = Screen(as_json=json)
     with screen.names_waits(), opened() as account:
         screen.head(account.network.name, account.address)
-        yield screen, account, Show(account.network, lambda: account.pace)
+        yield screen, account
+
+
+def _show(account: "Tasks") -> "Show":
+    from eigentensor_client.verbs.show import Show
+
+    return Show(account.network, lambda: account.pace)
 
 
 @contextmanager

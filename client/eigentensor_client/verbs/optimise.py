@@ -94,7 +94,7 @@ def _graph(source: str) -> "Graph":
     """The graph of a file, or that a name in a Python file stands for."""
     from eigentensor.graph.node import Graph
     from eigentensor.store.graphs import load_graph
-    from eigentensor_client.files import existing
+    from eigentensor_client.inputs import existing
     from eigentensor_client.sources import names_of, running
 
     file, _, name = source.partition(":")

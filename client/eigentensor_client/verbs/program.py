@@ -68,7 +68,7 @@ def import_(
 ) -> None:
     """Write the program that an ONNX model is, and beside it its weights."""
     from eigentensor.capture import import_onnx
-    from eigentensor_client.files import existing
+    from eigentensor_client.inputs import existing
 
     screen, shapes = Screen(as_json=json), _shapes(shape)
     with screen.goes_on(_NOTHING), screen.work() as bar:

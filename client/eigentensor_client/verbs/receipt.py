@@ -68,7 +68,7 @@ def check(
     from eigentensor.receipt import compare, outputs_of, prove
     from eigentensor.receipt.calls import SignedCall
     from eigentensor_client import receipts
-    from eigentensor_client.files import existing
+    from eigentensor_client.inputs import existing
 
     receipt = receipts.load(file)
     if isinstance(receipt, SignedCall):

@@ -1,5 +1,6 @@
 """`eigentensor run`: post, wait, fetch, verify. `eigentensor plan`: what that would cost."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from eigentensor_client.attempts import Attempts
     from eigentensor_client.client import Client
     from eigentensor_client.orders import Terms, Work
-    from eigentensor_client.results import TaskResult
+    from eigentensor_client.plans import Plans
+    from eigentensor_client.results import Plan, TaskResult
     from eigentensor_client.task_view import TaskView
     from eigentensor_client.transfer import Keeper
 
@@ -49,6 +51,7 @@ def run(
     from eigentensor_client.sources import is_uuid
     from eigentensor_client.transfer import bound
     from eigentensor_client.verbs.outputs import show_result
+    from eigentensor_client.verbs.planned import plan_lines
 
     talk = Screen(as_json=json)
     with within(timeout) as clock, talk.names_waits():
@@ -61,7 +64,7 @@ def run(
         ):
             work = work or read_work(execution, client.gateway)
             terms = terms_for(wait, read_terms(client.network, offer))
-            for line in show.plan_lines(client.plan(work, terms), work.cast):
+            for line in plan_lines(client.plan(work, terms), client.amount, client.pace, work.cast):
                 screen.say(line)
             task = _posted(client, screen, work, terms, own=own)
             attempts = Attempts([task], client.again, retries, screen.say)
@@ -109,7 +112,8 @@ def _paid(
 def read_work(execution: options.Execution, gateway: "Keeper | None" = None) -> "Work":
     """The program and its tensors; the gateway is asked for a program that is named by its uuid. In a
     terminal it shows that one is captured."""
-    from eigentensor_client.files import read_inputs, read_tensors, read_variables
+    from eigentensor_client.files import read_inputs, read_tensors
+    from eigentensor_client.inputs import read_variables
     from eigentensor_client.orders import Work
     from eigentensor_client.sources import captured, is_captured, read_program
 
@@ -138,9 +142,26 @@ def show_plan(
     execution: options.Execution, offer: options.Offer, network: options.NetworkName = None, json: options.Json = False
 ) -> None:
     """Show what a task would cost, and what cheating would cost its executor. Nothing is sent."""
-    from eigentensor_client.orders import read_terms
+    from eigentensor_client.verbs.planned import plan_lines
 
-    with planning(network, json=json) as (screen, client, show):
-        work = read_work(execution, client.gateway)
-        priced = client.plan(work, read_terms(client.network, offer))
-        screen.result("eigentensor.plan/1", priced.to_json(), *show.plan_lines(priced, work.cast))
+    with planning(network, json=json) as (screen, client):
+        priced, cast = _planned(client, execution, offer)
+        lines = plan_lines(priced, client.amount, client.pace, cast)
+        screen.result("eigentensor.plan/1", priced.to_json(), *lines)
+
+
+def _planned(client: "Plans", execution: options.Execution, offer: options.Offer) -> "tuple[Plan, Sequence[str]]":
+    """The plan, and what is cast for it. Tensors are read only where their headers do not tell whether they fit."""
+    from eigentensor.program.fitting import takes_bools
+    from eigentensor_client.inputs import headers_of, read_variables
+    from eigentensor_client.orders import read_terms
+    from eigentensor_client.sources import is_captured, read_program
+
+    if not is_captured(execution.program) and execution.cast is None:
+        headers = headers_of(execution.input, execution.weights, execution.states)
+        variables, program = read_variables(execution.variable), read_program(execution.program, client.gateway)
+        if headers is not None and not takes_bools(program):
+            terms = read_terms(client.network, offer)
+            return client.plan_unread(program, headers, variables, execution.repeat, terms), ()
+    work = read_work(execution, client.gateway)
+    return client.plan(work, read_terms(client.network, offer)), work.cast

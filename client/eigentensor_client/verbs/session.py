@@ -45,13 +45,14 @@ def start(
     from eigentensor_client.files import read_tensors
     from eigentensor_client.orders import read_terms
     from eigentensor_client.sources import read_program
+    from eigentensor_client.verbs.planned import plan_lines
 
-    with paying(network, json=json) as (screen, client, show):
+    with paying(network, json=json) as (screen, client, _):
         decoded, terms = read_program(program, client.gateway), read_terms(client.network, offer)
         with screen.work() as bar:
             session = client.session(decoded, read_tensors(weights), read_tensors(states), terms, file, bar)
         with session:
-            for line in show.plan_lines(session.plan()):
+            for line in plan_lines(session.plan(), client.amount, client.pace):
                 screen.say(line)
             show_history(screen, session.history)
 
@@ -71,7 +72,8 @@ def run(
 ) -> None:
     """Pay for the next step and fetch its outputs; the same command goes on with a step that was interrupted."""
     from eigentensor.chain import to_wei
-    from eigentensor_client.files import read_inputs, read_variables
+    from eigentensor_client.files import read_inputs
+    from eigentensor_client.inputs import read_variables
 
     with within(timeout) as clock, _resumed(network, file, json=json) as (screen, session):
         terms = None

@@ -1,4 +1,4 @@
-"""How tasks, results and plans look: as JSON objects and as lines."""
+"""How tasks and results look: as JSON objects and as lines."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from eigentensor import economics
 from eigentensor.chain import Network
-from eigentensor.economics import WAD, Parameters
+from eigentensor.economics import Parameters
 from eigentensor.pace import Pace
 from eigentensor.task import (
     Answered,
@@ -31,7 +31,7 @@ from eigentensor_client.task_view import TaskView
 
 if TYPE_CHECKING:
     from eigentensor.task import objects as schemas
-    from eigentensor_client.results import Plan, TaskResult
+    from eigentensor_client.results import TaskResult
 
 #: What other events, or the screens about games, tell in words.
 _OMITTED = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
@@ -152,64 +152,6 @@ class Show:
         """What the gateway says, what would help with each operator and most, the task."""
         helps = helped(task, response, self._deployment.parameters, self.amount)
         return cast("schemas.Explanation", helps | {"now": self.task(task)})
-
-    def _supply(self, plan: "Plan") -> str:
-        if plan.operators is None:
-            return "unknown: the gateway does not answer"
-        if plan.lowest_paid is None or plan.highest_paid is None:
-            return str(plan.operators)
-        lowest, highest = self.amount(plan.lowest_paid), self.amount(plan.highest_paid)
-        prices = lowest if lowest == highest else f"{lowest} to {highest}"
-        return f"{plan.operators}; lately they accepted tasks, whatever those were, for {prices}"
-
-    def _asked(self, plan: "Plan") -> str:
-        if plan.lowest_asked is None or plan.median_asked is None:
-            return "unknown: no operator that could take it publishes what it asks"
-        lowest, median = self.amount(plan.lowest_asked), self.amount(plan.median_asked)
-        prices = f"{lowest} at least, {median} in the middle" if plan.quotes != 1 else lowest
-        dear = ": more than you offer" if plan.lowest_asked > plan.max_price else ""
-        return f"{prices} for this task, by {_counted(plan.quotes, 'operator')}{dear}"
-
-    def _price(self, plan: "Plan") -> str:
-        most = self.amount(plan.max_price)
-        if plan.min_price == plan.max_price or not plan.ramp:
-            return f"{most}, as soon as somebody accepts"
-        hold = f" for {_counted(plan.hold, 'block')}" if plan.hold else ""
-        return f"{self.amount(plan.min_price)}{hold}, rising to at most {most} in {_counted(plan.ramp, 'block')}"
-
-    def plan_lines(self, plan: "Plan", cast: Sequence[str] = ()) -> list[str | Table]:
-        """The plan; `cast` is what was float64 and is float32."""
-        many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
-        gain, pace = self.amount(plan.max_price + plan.value_at_risk), self._pace()
-        rows = [
-            ["program", plan.program],
-            *([["float32", f"instead of float64: {', '.join(cast)}"]] if cast else []),
-            ["work", f"{plan.evaluations:,} evaluations in {plan.calls:,} calls"],
-            ["bytes", f"{plan.upload:,} up, {plan.results:,} down; {plan.memory:,} in memory"],
-            ["asked", self._asked(plan)],
-            ["price", self._price(plan)],
-            ["checks", f"{percent(plan.check_rate)} of such tasks are re-executed by {many}: "
-                       f"{self.amount(plan.check_fee)} each, paid only then"],
-            ["cap", f"{self.amount(plan.escrow)} is all that you can spend: held in escrow, the rest comes back"],
-            ["funds", f"{self.amount(plan.balance)} in the market, {self.amount(plan.tokens)} in the wallet"],
-            ["operators", self._supply(plan)],
-            ["time", f"accepted within {pace.blocks(plan.accept_within)}, a result within "
-                     f"{pace.blocks(plan.result_within)} more, final {pace.blocks(plan.final_after)} later"],
-            ["at stake", f"{self.amount(plan.stake)} of stake and {self.amount(plan.collateral)} of collateral, lost "
-                         "with a wrong result that anybody proves"],
-            ["", f"noticed by a check: {_rounded(plan.detection)}; without bribes, cheating does not pay for gains "
-                 f"up to {gain}"],
-            ["", f"{self.amount(plan.penalty)} if it accepts and gives no result"],
-        ]  # fmt: skip
-        return [facts(rows)]
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def _rounded(rate: int) -> str:
-    return f"{100 * rate / WAD:.1f} %"
 
 
 def _name(event: TaskEvent) -> str:

@@ -9,7 +9,7 @@ import typer
 from eigentensor.errors import ConfigError, InsufficientFunds
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import keystores, options
-from eigentensor_client.verbs.meeting import paying, reading
+from eigentensor_client.verbs.meeting import knowing, paying
 
 if TYPE_CHECKING:
     from eigentensor_client.amounts import Amount
@@ -31,7 +31,7 @@ COINS = 10 * 10**18  # wei of a local chain's coin that an account has at least 
 @app.command()
 def show(network: options.NetworkName = None, json: options.Json = False) -> None:
     """Show the account: its address, where its key comes from, and what it has in the wallet and in the market."""
-    with reading(network, json=json) as (screen, client, _):
+    with knowing(network, json=json) as (screen, client):
         _show(screen, client)
 
 

@@ -8,8 +8,8 @@ from eigentensor.errors import AppNotFound, ConfigError
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor_client.byte_pairs import BytePairs
+from eigentensor_client.files import Tensors
 from eigentensor_client.orders import Terms
-from eigentensor_client.results import Tensors
 from eigentensor_serve.apps.models import Model
 from eigentensor_serve.apps.registry import App, Apps
 from eigentensor_serve.backend import Ask

@@ -12,7 +12,8 @@ from eigentensor.store.gateway import Progress
 from eigentensor_client import transfer
 from eigentensor_client.byte_pairs import BytePairs
 from eigentensor_client.client import Client
-from eigentensor_client.files import existing, read_tensors
+from eigentensor_client.files import read_tensors
+from eigentensor_client.inputs import existing
 from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import Plan
 from eigentensor_client.sources import captured, is_captured, read_program

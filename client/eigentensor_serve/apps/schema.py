@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Buffer, Program, Role
 from eigentensor_client.elements import WORDS
 from eigentensor_serve.apps.registry import App

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from eigentensor.program import Program, Role
 from eigentensor_client.byte_pairs import END, BytePairs
-from eigentensor_client.results import Tensors
+from eigentensor_client.files import Tensors
 from eigentensor_serve.apps.models import Embeddings
 from eigentensor_serve.openai.chat import tokens_of
 from eigentensor_serve.openai.errors import Unsupported

@@ -10,7 +10,7 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.errors import BindingError, BlobTooLarge
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Program, Role
 from eigentensor.program.model import Buffer
 from eigentensor.store.tensors import dump_safetensors

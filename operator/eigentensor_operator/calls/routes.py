@@ -8,7 +8,6 @@ import re
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -26,6 +25,7 @@ from eigentensor.channel.shown import CallsRequest, ShareRequest, ShownCall, Sho
 from eigentensor.errors import BlobNotFound, CallConflict, CallRefused, ChannelClosed, EigenTensorError, TaskNotFound
 from eigentensor.store import LocalStore
 from eigentensor.task.order import Domain
+from eigentensor.version import VERSION
 from eigentensor.web import problems
 from eigentensor.web.limits import BodyLimit
 from eigentensor.wire import unhex
@@ -67,7 +67,7 @@ def calls_app(service: CallService, where: Where, draws: Draws) -> ASGIApp:
 
 def _others(service: CallService, where: Where, draws: Draws) -> FastAPI:
     """All but the calls themselves."""
-    app = FastAPI(title="EigenTensor calls", version=version("eigentensor"), openapi_url=None)
+    app = FastAPI(title="EigenTensor calls", version=VERSION, openapi_url=None)
     problems.install(app)
 
     @app.get("/v1/deals")

@@ -18,7 +18,8 @@ from eigentensor.lowering.build import Draft, build
 from eigentensor.lowering.constants import constant
 from eigentensor.lowering.graph_program import CONSTANT_BYTES, GraphProgram, Values
 from eigentensor.lowering.kernel import Kernel, fresh_array, fresh_axis
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import Array, counter, node
 from eigentensor.program.model import Buffer, Kind, Role, Variable
 from eigentensor.program.ops import Op

@@ -30,7 +30,8 @@ from eigentensor.lowering.build import require_known
 from eigentensor.lowering.constants import argument
 from eigentensor.lowering.graph_program import CONSTANT_BYTES, Values
 from eigentensor.lowering.kernel import located
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Variable
 from eigentensor.program.ops import COMPARISONS, Op
 

@@ -9,7 +9,7 @@ from tinygrad import Tensor, dtypes
 
 from eigentensor.capture import adapter
 from eigentensor.capture.convert import dtype_of
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 
 Values = dict[str, NDArray[Any]]
 

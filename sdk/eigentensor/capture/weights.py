@@ -9,7 +9,8 @@ from tinygrad.llm.gguf import gguf_load
 from eigentensor.capture import adapter
 from eigentensor.errors import CaptureError, TensorFileError
 from eigentensor.numerics.dtypes import DType
-from eigentensor.store.tensors import load_safetensors, read_header
+from eigentensor.store.headers import read_header
+from eigentensor.store.tensors import load_safetensors
 
 
 def load_weights(path: str | Path) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ from eigentensor.lazily import loading
 
 if TYPE_CHECKING:
     from eigentensor.chain.ask import PublishedAsk
+    from eigentensor.chain.call_views import Batch, Channel, Judgment, Payback, Pool, Roots, ShareDemand, Windows
     from eigentensor.chain.carrying import carry_out, message_of, rehearse, sendable, settle
     from eigentensor.chain.chain import Chain
     from eigentensor.chain.decline import Decline
@@ -21,26 +22,7 @@ if TYPE_CHECKING:
     from eigentensor.chain.sender import Message, Mined, Sender
     from eigentensor.chain.survey import Findings, Withdrawal
     from eigentensor.chain.units import Tokens, from_wei, to_wei
-    from eigentensor.chain.views import (
-        Answer,
-        Balance,
-        Batch,
-        Challenge,
-        Channel,
-        Conviction,
-        Judgment,
-        LeafProof,
-        Lock,
-        Note,
-        Payback,
-        Pool,
-        Roots,
-        Seat,
-        ShareDemand,
-        Stage,
-        Task,
-        Windows,
-    )
+    from eigentensor.chain.views import Answer, Balance, Challenge, Conviction, LeafProof, Lock, Note, Seat, Stage, Task
 
 __all__ = [
     "Admission", "Answer", "Balance", "Batch", "Call", "Chain", "Challenge", "Changes", "Channel", "Conviction",
@@ -55,6 +37,7 @@ __getattr__ = loading(
     __name__,
     {
         "ask": "PublishedAsk",
+        "call_views": "Batch Channel Judgment Payback Pool Roots ShareDemand Windows",
         "carrying": "carry_out message_of rehearse sendable settle",
         "chain": "Chain",
         "decline": "Decline",
@@ -70,7 +53,6 @@ __getattr__ = loading(
         "sender": "Message Mined Sender",
         "survey": "Findings Withdrawal",
         "units": "Tokens from_wei to_wei",
-        "views": "Answer Balance Batch Challenge Channel Conviction Judgment LeafProof Lock Note Payback Pool Roots "
-        "Seat ShareDemand Stage Task Windows",
+        "views": "Answer Balance Challenge Conviction LeafProof Lock Note Seat Stage Task",
     },
 )

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.economics.pricing import Ask
 from eigentensor.errors import TaskError
+from eigentensor.keccak import keccak
 from eigentensor.task.order import Domain, Signer, recover, sign
 
 _ASK_TYPE = keccak(b"Ask(address operator,uint64 block,string ask)")

@@ -6,39 +6,25 @@ blocks. Orders of calls and everything signed about channels are of the deployme
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from eigentensor.addresses import to_checksum_address
+from eigentensor.chain.call_views import Batch, Channel, Judgment, Payback, Pool, Roots, ShareDemand, Windows
 from eigentensor.chain.market import Opening
 from eigentensor.chain.node import Node
-from eigentensor.chain.paying import Payments
 from eigentensor.chain.refusals import talking_to
-from eigentensor.chain.sender import Message, Mined, Sender
-from eigentensor.chain.token import TokenMessages
-from eigentensor.chain.views import (
-    Answer,
-    Balance,
-    Batch,
-    Challenge,
-    Channel,
-    Judgment,
-    LeafProof,
-    Payback,
-    Pool,
-    Roots,
-    ShareDemand,
-    Stage,
-    Windows,
-)
+from eigentensor.chain.views import Answer, Balance, Challenge, LeafProof, Stage
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher
 from eigentensor.channel.signed import as_tuple
 from eigentensor.channel.state import BatchState, Breach, ChannelState
 from eigentensor.store.parts import encode_bound
-from eigentensor.task.events import Leaf
 
 if TYPE_CHECKING:
+    from eigentensor.chain.sender import Mined, Sender
+    from eigentensor.chain.token import TokenMessages
     from eigentensor.channel.lines import CallPlace, Entry, LineProof, Part, Sheet
+    from eigentensor.task.events import Leaf
 
 
 class Channels:
@@ -124,51 +110,52 @@ class ChannelMessages(Channels):
     takes up, what was sent. Those with `once` are sent once under that key, else each time.
     """
 
-    def __init__(self, node: Node, token: TokenMessages, sender: Sender) -> None:
+    def __init__(self, node: Node, token: "TokenMessages", sender: "Sender") -> None:
+        from eigentensor.chain.paying import Payments  # who only reads does not wait for it
+
         super().__init__(node)
         self._sender = sender
-        market = node.deployment.channels
-        self._payments = Payments(token, sender, market, lambda account: self.balance_of(account).balance)
+        self._payments = Payments(token, sender, node.channels, lambda account: self.balance_of(account).balance)
 
     # ---- Money ----
 
-    def deposit(self, account: str, amount: int, *, once: str | None = None) -> Mined:
+    def deposit(self, account: str, amount: int, *, once: str | None = None) -> "Mined":
         """Pays `amount` wei of tokens in for `account`; approves what may not be taken yet."""
-        message = Message.of(self._node.channels, "deposit", to_checksum_address(account), amount, takes=amount)
-        return self._payments.pay(message, once or uuid.uuid4().hex, of_balance=False)
+        key = once or uuid.uuid4().hex
+        return self._payments.pay(
+            "deposit", to_checksum_address(account), amount, takes=amount, once=key, of_balance=False
+        )
 
-    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Mined:
+    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> "Mined":
         """Pays `amount` wei of the account's balance here out to `to`. Raises Reverted if it has less."""
         return self._sender.call(self._node.channels, "withdraw", to_checksum_address(to), amount, once=once)
 
     # ---- Pools ----
 
-    def offer(self, offer: Offer) -> Mined:
+    def offer(self, offer: Offer) -> "Mined":
         """Makes an offer a pool, by its operator or the operator's registered signer."""
         return self._sender.once(self._node.channels, "offer", as_tuple(offer))
 
-    def begin(self, offer: Offer, *, once: str | None = None) -> Mined:
+    def begin(self, offer: Offer, *, once: str | None = None) -> "Mined":
         """Begins the next batch of a pool, by the operator's registered signer: locks stake and holds collateral.
 
         Raises Reverted while two batches are uncommitted, or balance, stake, caps or others' seats do not suffice.
         """
         return self._sender.call(self._node.channels, "begin", as_tuple(offer), once=once)
 
-    def commit(self, offer: Offer, number: int, sheets: "Sequence[Sheet]", *, begins: bool = False) -> Mined:
+    def commit(self, offer: Offer, number: int, sheets: "Sequence[Sheet]", *, begins: bool = False) -> "Mined":
         """Commits to the calls of a batch, by the operator or its signers. Each line takes the sheet's place.
 
         `begins` the next batch of the pool in the same transaction, by the operator's registered signer: both happen,
         or neither does.
         """
         arguments = (as_tuple(offer), number, [as_tuple(sheet) for sheet in sheets])
-        messages = [Message.of(self._node.channels, "commit", *arguments)]
-        if begins:
-            messages.append(Message.of(self._node.channels, "begin", as_tuple(offer)))
-        return self._together(messages)
+        begin = [("begin", (as_tuple(offer),))] if begins else []
+        return self._sender.together(self._node.channels, ("commit", arguments), *begin)
 
     # ---- Channels ----
 
-    def open(self, offer: Offer, deal: Deal, signature: bytes, amount: int) -> Mined:
+    def open(self, offer: Offer, deal: Deal, signature: bytes, amount: int) -> "Mined":
         """Opens a channel with a deposit of `amount` wei, by the deal's client, and pays the fee of an opening.
 
         `signature` is the offer's signer's, of the deal. What the account's balance lacks is taken from its tokens;
@@ -176,23 +163,22 @@ class ChannelMessages(Channels):
         """
         arguments = (as_tuple(offer), as_tuple(deal), signature, amount)
         takes = amount + self._node.deployment.parameters.g_chunk
-        return self._payments.pay(Message.of(self._node.channels, "open", *arguments, takes=takes))
+        return self._payments.pay("open", *arguments, takes=takes)
 
-    def fund(self, channel: bytes, amount: int, *, once: str | None = None) -> Mined:
+    def fund(self, channel: bytes, amount: int, *, once: str | None = None) -> "Mined":
         """Adds `amount` wei to the deposit of a channel, as `open` takes them. By anybody."""
-        message = Message.of(self._node.channels, "fund", channel, amount, takes=amount)
-        return self._payments.pay(message, once or uuid.uuid4().hex)
+        return self._payments.pay("fund", channel, amount, takes=amount, once=once or uuid.uuid4().hex)
 
-    def leave(self, offer: Offer, deal: Deal) -> Mined:
+    def leave(self, offer: Offer, deal: Deal) -> "Mined":
         """Makes the newest batch of the pool the channel's last, by the client or the operator."""
         return self._sender.once(self._node.channels, "leave", as_tuple(offer), as_tuple(deal))
 
-    def conclude(self, offer: Offer, deal: Deal, voucher: Voucher, payers: bytes, signers: bytes) -> Mined:
+    def conclude(self, offer: Offer, deal: Deal, voucher: Voucher, payers: bytes, signers: bytes) -> "Mined":
         """Pays a last voucher that payer and signer signed, for good; the rest of the deposit is back. By anybody."""
         arguments = (as_tuple(offer), as_tuple(deal), as_tuple(voucher), payers, signers)
         return self._sender.once(self._node.channels, "conclude", *arguments)
 
-    def end(self, offer: Offer, deal: Deal) -> Mined:
+    def end(self, offer: Offer, deal: Deal) -> "Mined":
         """Gives back what is left of the deposit of a channel that was left. By anybody.
 
         Raises Reverted until its last batch is committed, or has lapsed for long enough.
@@ -201,22 +187,22 @@ class ChannelMessages(Channels):
 
     # ---- Checks ----
 
-    def answer(self, operator: str, offer: Offer, number: int, index: int, commitment: bytes) -> Mined:
+    def answer(self, operator: str, offer: Offer, number: int, index: int, commitment: bytes) -> "Mined":
         """Commits the drawn verifier `operator` to the root of a share, by the hash `commitment`; holds its bond."""
         arguments = (to_checksum_address(operator), as_tuple(offer), number, index, commitment)
         return self._sender.once(self._node.channels, "answer", *arguments)
 
-    def reveal_roots(self, offer: Offer, number: int, roots: Sequence[bytes]) -> Mined:
+    def reveal_roots(self, offer: Offer, number: int, roots: Sequence[bytes]) -> "Mined":
         """Shows the root of each share, by the operator or its signers, when the time of the answers is over."""
         return self._sender.once(self._node.channels, "revealRoots", as_tuple(offer), number, list(roots))
 
-    def reveal(self, offer: Offer, number: int, roots: Sequence[bytes], opening: Opening) -> Mined:
+    def reveal(self, offer: Offer, number: int, roots: Sequence[bytes], opening: Opening) -> "Mined":
         """Opens an answer; one that differs demands that its share is justified. `roots` are those of the shares as
         revealed, none where they are not. By anybody."""
         arguments = (as_tuple(offer), number, list(roots), _opening(opening))
         return self._sender.once(self._node.channels, "reveal", *arguments)
 
-    def justify(self, offer: Offer, number: int, roots: Sequence[bytes], part: "Part") -> Mined:
+    def justify(self, offer: Offer, number: int, roots: Sequence[bytes], part: "Part") -> "Mined":
         """Shows a part of a share of which a verifier has another root. By anybody."""
         arguments = (as_tuple(offer), number, list(roots), as_tuple(part))
         return self._sender.once(self._node.channels, "justify", *arguments)
@@ -226,13 +212,13 @@ class ChannelMessages(Channels):
     def challenge(
         self, challenger: str, offer: Offer, number: int, place: "CallPlace", slot: int = 0, *, once: str | None = None,
         bond: int = 0,
-    ) -> Mined:  # fmt: skip
+    ) -> "Mined":  # fmt: skip
         """Claims that the result of a call is wrong; opens a game. `slot` above 0: with the bond of that answer, which
         differed. Of a `bond` that is named, in wei, what may not be taken yet is approved before."""
         arguments = (to_checksum_address(challenger), as_tuple(offer), number, as_tuple(place), slot)
-        return self._payments.pay(Message.of(self._node.channels, "challenge", *arguments, takes=bond), once)
+        return self._payments.pay("challenge", *arguments, takes=bond, once=once)
 
-    def demand(self, offer: Offer, number: int, index: int, leaves: Sequence[Leaf] = ()) -> Mined:
+    def demand(self, offer: Offer, number: int, index: int, leaves: "Sequence[Leaf]" = ()) -> "Mined":
         """Demands to see call `index` of a batch, counted over its lines, and leaves of its inputs; prepays them."""
         return self._sender.once(self._node.channels, "demand", as_tuple(offer), number, index, _all(leaves))
 
@@ -242,31 +228,31 @@ class ChannelMessages(Channels):
         number: int,
         place: "CallPlace",
         variables: Mapping[str, int],
-        leaves: Sequence[Leaf] = (),
+        leaves: "Sequence[Leaf]" = (),
         proofs: Sequence[LeafProof] = (),
-    ) -> Mined:
+    ) -> "Mined":
         """Shows a call that was demanded with its variables, and the leaves of its inputs, each with its proof. By
         anybody."""
         bound = encode_bound(variables)
         arguments = (as_tuple(offer), number, as_tuple(place), bound, _all(leaves), _all(proofs))
         return self._sender.once(self._node.channels, "show", *arguments)
 
-    def denounce(self, offer: Offer, number: int, index: int, leaves: Sequence[Leaf] = ()) -> Mined:
+    def denounce(self, offer: Offer, number: int, index: int, leaves: "Sequence[Leaf]" = ()) -> "Mined":
         """Convicts an operator that did not show what was demanded, or gives back what was prepaid. By anybody."""
         return self._sender.once(self._node.channels, "denounce", as_tuple(offer), number, index, _all(leaves))
 
-    def denounce_share(self, offer: Offer, number: int, share: int) -> Mined:
+    def denounce_share(self, offer: Offer, number: int, share: int) -> "Mined":
         """Convicts an operator that did not justify a share in time. By anybody."""
         return self._sender.once(self._node.channels, "denounceShare", as_tuple(offer), number, share)
 
-    def outside(self, offer: Offer, number: int, place: "CallPlace", entries: "Sequence[Entry]", count: int) -> Mined:
+    def outside(self, offer: Offer, number: int, place: "CallPlace", entries: "Sequence[Entry]", count: int) -> "Mined":
         """Convicts for a call that the offer does not allow; `entries`, of `count`, show it. By anybody."""
         arguments = (as_tuple(offer), number, as_tuple(place), [as_tuple(entry) for entry in entries], count)
         return self._sender.once(self._node.channels, "outside", *arguments)
 
     def contradict(
         self, offer: Offer, deal: Deal, receipt: CallReceipt, signature: bytes, other: CallReceipt, others: bytes
-    ) -> Mined:
+    ) -> "Mined":
         """Convicts for two receipts of one call with different results, for the client. By anybody."""
         arguments = (as_tuple(offer), as_tuple(deal), as_tuple(receipt), signature, as_tuple(other), others)
         return self._sender.once(self._node.channels, "contradict", *arguments)
@@ -274,7 +260,7 @@ class ChannelMessages(Channels):
     def contradict_leaf(
         self, offer: Offer, deal: Deal, receipt: CallReceipt, signature: bytes, number: int, line: "LineProof",
         leaf: bytes, path: Sequence[bytes],
-    ) -> Mined:  # fmt: skip
+    ) -> "Mined":  # fmt: skip
         """Convicts for a receipt of another result than was committed in batch `number`: `leaf` stands at the receipt's
         index under the line. For the client, by anybody."""
         evidence = (as_tuple(offer), as_tuple(deal), as_tuple(receipt), signature)
@@ -282,49 +268,37 @@ class ChannelMessages(Channels):
             self._node.channels, "contradictLeaf", *evidence, number, as_tuple(line), leaf, list(path)
         )
 
-    def accuse(self, offer: Offer, deal: Deal, receipt: CallReceipt, signature: bytes) -> Mined:
+    def accuse(self, offer: Offer, deal: Deal, receipt: CallReceipt, signature: bytes) -> "Mined":
         """Convicts for a receipt of a call that was not committed, for the client. By anybody."""
         arguments = (as_tuple(offer), as_tuple(deal), as_tuple(receipt), signature)
         return self._sender.once(self._node.channels, "accuse", *arguments)
 
     # ---- Ends ----
 
-    def close(self, offer: Offer, number: int, *, settles: Sequence[int] = ()) -> Mined:
+    def close(self, offer: Offer, number: int, *, settles: Sequence[int] = ()) -> "Mined":
         """Ends a batch whose time is over, as it must end. By anybody.
 
         `settles` these answers in the same transaction: Reverted, and nothing happens, where it is not FINAL then.
         """
-        messages = [Message.of(self._node.channels, "close", as_tuple(offer), number)]
-        if settles:
-            messages.append(Message.of(self._node.channels, "settle", as_tuple(offer), number, list(settles)))
-        return self._together(messages)
+        settle = [("settle", (as_tuple(offer), number, list(settles)))] if settles else []
+        return self._sender.together(self._node.channels, ("close", (as_tuple(offer), number)), *settle)
 
-    def settle(self, offer: Offer, number: int, indices: Sequence[int]) -> Mined:
+    def settle(self, offer: Offer, number: int, indices: Sequence[int]) -> "Mined":
         """Pays out answers of a batch that is over. By anybody."""
         return self._sender.once(self._node.channels, "settle", as_tuple(offer), number, list(indices))
 
-    def refund(self, offer: Offer, number: int, lines: "Sequence[LineProof]") -> Mined:
+    def refund(self, offer: Offer, number: int, lines: "Sequence[LineProof]") -> "Mined":
         """Gives clients what they get back of lines of a batch that is over. By anybody."""
         arguments = (as_tuple(offer), number, [as_tuple(line) for line in lines])
         return self._sender.once(self._node.channels, "refund", *arguments)
 
-    def refund_bond(self, offer: Offer, number: int, task: bytes, game_id: int) -> Mined:
+    def refund_bond(self, offer: Offer, number: int, task: bytes, game_id: int) -> "Mined":
         """Gives back the bond of a challenger whose game a conviction made idle. By anybody."""
         return self._sender.once(self._node.channels, "refundBond", as_tuple(offer), number, task, game_id)
 
-    def slash(self, offer: Offer, number: int) -> Mined:
+    def slash(self, offer: Offer, number: int) -> "Mined":
         """Slashes the stake of a convicted operator, by anybody. Raises Reverted while EigenLayer is paused."""
         return self._sender.once(self._node.channels, "slash", as_tuple(offer), number)
-
-    # ---- Together ----
-
-    def _together(self, messages: Sequence[Message]) -> Mined:
-        """Sends messages that make sense once, several of them in one transaction."""
-        if len(messages) == 1:
-            return self._sender.send(messages[0])
-        data = [message.data for message in messages]
-        together = Message.of(self._node.channels, "multicall", data)
-        return self._sender.send(replace(together, name=" and ".join(message.name for message in messages)))
 
 
 def _opening(opening: Opening) -> tuple[bytes, int, bytes, bytes]:
@@ -339,5 +313,5 @@ def _sheet(deal: Any, *values: Any) -> "Sheet":
     return Sheet(Deal(*deal), count, amount, acked, root, signature, tuple(nodes), calls)
 
 
-def _all(some: Sequence[Leaf] | Sequence[LeafProof]) -> list[tuple[object, ...]]:
+def _all(some: "Sequence[Leaf] | Sequence[LeafProof]") -> list[tuple[object, ...]]:
     return [astuple(one) for one in some]

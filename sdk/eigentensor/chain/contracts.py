@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from eigentensor.abi import Entry, decode, encode, selector_of, signature_of, topic_of, type_of
@@ -23,12 +23,13 @@ NAMES = (
     "Strategy",
     "TestToken",
 )
+_ABIS = Path(__file__).with_name("abi")
 
 
 @cache
 def abi(name: str) -> Sequence[Entry]:
     """The ABI of a contract, as scripts/abi wrote it."""
-    value: Sequence[Entry] = json.loads((files("eigentensor.chain") / "abi" / f"{name}.json").read_text())
+    value: Sequence[Entry] = json.loads((_ABIS / f"{name}.json").read_text())
     return value
 
 

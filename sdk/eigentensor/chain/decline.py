@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.errors import TaskError
+from eigentensor.keccak import keccak
 from eigentensor.task.order import Domain, Signer, recover, sign
 
 _DECLINE_TYPE = keccak(b"Decline(address operator,bytes32 task,string reason,string needed,string offered)")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from eigentensor.chain.history import History, Topics, spans, spans_back
 from eigentensor.chain.market import Market
 from eigentensor.chain.node import Node
-from eigentensor.chain.sender import Mined, Sender
 from eigentensor.dispute.position import Position
 from eigentensor.errors import ChainError
 from eigentensor.task.events import Ended, Event, Moved, Opened
 from eigentensor.task.order import Order
 
 if TYPE_CHECKING:
+    from eigentensor.chain.sender import Mined, Sender
     from eigentensor.dispute.moves import Move
 
 
@@ -105,14 +105,14 @@ class Games:
 class GameMessages(Games):
     """The games, and the messages of an account that plays them. Raises what `Sender.send` raises."""
 
-    def __init__(self, node: Node, history: History, market: Market, sender: Sender, *, calls: bool = False) -> None:
+    def __init__(self, node: Node, history: History, market: Market, sender: "Sender", *, calls: bool = False) -> None:
         super().__init__(node, history, market, calls=calls)
         self._sender = sender
 
-    def play(self, game_id: int, position: Position, move: "Move") -> Mined:
+    def play(self, game_id: int, position: Position, move: "Move") -> "Mined":
         """A move in a game that stands at `position`. Raises Reverted if it stands elsewhere."""
         return self._sender.once(self._contract, move.function, game_id, astuple(position), *move.arguments())
 
-    def timeout(self, game_id: int, position: Position) -> Mined:
+    def timeout(self, game_id: int, position: Position) -> "Mined":
         """The end of a game whose side to move has used up its clock. By anybody."""
         return self._sender.once(self._contract, "timeout", game_id, astuple(position))

@@ -3,20 +3,22 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
 
 from eigentensor import economics
 from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.node import Node
-from eigentensor.chain.paying import Payments
 from eigentensor.chain.refusals import talking_to
-from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.stake import Stake
-from eigentensor.chain.token import TokenMessages
 from eigentensor.chain.views import Answer, Balance, Challenge, Conviction, LeafProof, Seat, Stage, Task
 from eigentensor.economics import Parameters
-from eigentensor.task.events import Leaf
 from eigentensor.task.order import Order
 from eigentensor.task.state import Cause, State
+
+if TYPE_CHECKING:
+    from eigentensor.chain.sender import Mined, Sender
+    from eigentensor.chain.token import TokenMessages
+    from eigentensor.task.events import Leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,51 +126,52 @@ class MarketMessages(Market):
     waits for, or takes up, what was sent. The others are sent once under a `once` key, else each time.
     """
 
-    def __init__(self, node: Node, stake: Stake, token: TokenMessages, sender: Sender) -> None:
+    def __init__(self, node: Node, stake: Stake, token: "TokenMessages", sender: "Sender") -> None:
+        from eigentensor.chain.paying import Payments  # who only reads does not wait for it
+
         super().__init__(node, stake)
         self._sender = sender
-        market = node.deployment.task_market
-        self._payments = Payments(token, sender, market, lambda account: self.balance_of(account).balance)
+        self._payments = Payments(token, sender, node.market, lambda account: self.balance_of(account).balance)
 
     # ---- Money ----
 
-    def deposit(self, account: str, amount: int, *, once: str | None = None) -> Mined:
+    def deposit(self, account: str, amount: int, *, once: str | None = None) -> "Mined":
         """Pays `amount` wei of tokens into the market for `account`; approves what the market may not take yet."""
-        message = Message.of(self._node.market, "deposit", to_checksum_address(account), amount, takes=amount)
-        return self._payments.pay(message, once or uuid.uuid4().hex, of_balance=False)
+        key = once or uuid.uuid4().hex
+        return self._payments.pay(
+            "deposit", to_checksum_address(account), amount, takes=amount, once=key, of_balance=False
+        )
 
-    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Mined:
+    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> "Mined":
         """Pays `amount` wei of the account's balance in the market out to `to`. Raises Reverted if it has less."""
         return self._sender.call(self._node.market, "withdraw", to_checksum_address(to), amount, once=once)
 
     # ---- Orders ----
 
-    def post(self, order: Order, signature: bytes = b"") -> Mined:
+    def post(self, order: Order, signature: bytes = b"") -> "Mined":
         """Makes the order a task.
 
         The client itself needs no signature, and what its balance lacks is taken from its tokens; what the market may
         not take yet is approved before.
         """
-        return self._payments.pay(
-            Message.of(self._node.market, "post", order.as_tuple(), signature, takes=self._escrow([order]))
-        )
+        return self._payments.pay("post", order.as_tuple(), signature, takes=self._escrow([order]))
 
-    def post_many(self, orders: Sequence[Order], signatures: Sequence[bytes] = ()) -> Mined:
+    def post_many(self, orders: Sequence[Order], signatures: Sequence[bytes] = ()) -> "Mined":
         """As `post`, in one transaction."""
         arguments = [o.as_tuple() for o in orders], list(signatures or [b""] * len(orders))
-        return self._payments.pay(Message.of(self._node.market, "postMany", *arguments, takes=self._escrow(orders)))
+        return self._payments.pay("postMany", *arguments, takes=self._escrow(orders))
 
-    def cancel(self, order: Order) -> Mined:
+    def cancel(self, order: Order) -> "Mined":
         """The client takes its open order back; the escrow is in its balance. Raises Reverted unless it is open."""
         return self._sender.once(self._node.market, "cancel", order.as_tuple())
 
-    def expire(self, order: Order) -> Mined:
+    def expire(self, order: Order) -> "Mined":
         """Ends an order that nobody accepted until `accept_by`; the escrow is in its client's balance. By anybody."""
         return self._sender.once(self._node.market, "expire", order.as_tuple())
 
     # ---- Execution ----
 
-    def accept(self, operator: str, order: Order, admission: Admission | None = None) -> Mined:
+    def accept(self, operator: str, order: Order, admission: Admission | None = None) -> "Mined":
         """Takes an open order for `operator`, whose signer the account is, at the price of the block that takes it.
 
         Holds collateral of the operator's balance and locks stake. Raises Reverted if another was faster, the order is
@@ -177,86 +180,86 @@ class MarketMessages(Market):
         arguments = (to_checksum_address(operator), order.as_tuple(), _admission(admission))
         return self._sender.once(self._node.market, "accept", *arguments)
 
-    def accept_many(self, operator: str, orders: Sequence[Order], admissions: Sequence[Admission] = ()) -> Mined:
+    def accept_many(self, operator: str, orders: Sequence[Order], admissions: Sequence[Admission] = ()) -> "Mined":
         """As `accept`, in one transaction; what is not open any more is skipped. One admission for each, or none."""
         proofs = [_admission(a) for a in admissions] or [_admission(None)] * len(orders)
         arguments = (to_checksum_address(operator), [o.as_tuple() for o in orders], proofs)
         return self._sender.once(self._node.market, "acceptMany", *arguments)
 
-    def commit(self, operator: str, task: bytes, commitment: bytes) -> Mined:
+    def commit(self, operator: str, task: bytes, commitment: bytes) -> "Mined":
         """Commits the executor `operator` to a result, by the hash `commitment`.
 
         Raises Reverted later than `exec` blocks after the acceptance, and where another executes the task.
         """
         return self._sender.once(self._node.market, "commit", to_checksum_address(operator), task, commitment)
 
-    def commit_many(self, operator: str, tasks: Sequence[bytes], commitments: Sequence[bytes]) -> Mined:
+    def commit_many(self, operator: str, tasks: Sequence[bytes], commitments: Sequence[bytes]) -> "Mined":
         """As `commit`, in one transaction; tasks past their time, or committed already, are skipped."""
         arguments = (to_checksum_address(operator), list(tasks), list(commitments))
         return self._sender.once(self._node.market, "commitMany", *arguments)
 
     # ---- Checks ----
 
-    def seed(self, block: int) -> Mined:
+    def seed(self, block: int) -> "Mined":
         """Records the randomness of a block for all tasks that wait for it. By anybody.
 
         Raises ChainError where the block is not there, or its header is of a fork that is not known."""
         return self._sender.once(self._node.market, "seed", block, self._node.header(block))
 
-    def answer(self, operator: str, order: Order, index: int, commitment: bytes) -> Mined:
+    def answer(self, operator: str, order: Order, index: int, commitment: bytes) -> "Mined":
         """Commits the drawn verifier `operator` to a result, by the hash `commitment`; holds its bond."""
         arguments = (to_checksum_address(operator), order.as_tuple(), index, commitment)
         return self._sender.once(self._node.market, "answer", *arguments)
 
-    def expose(self, order: Order, opening: Opening) -> Mined:
+    def expose(self, order: Order, opening: Opening) -> "Mined":
         """Opens somebody's commitment before its time, for half of what that costs its owner. By anybody."""
         return self._sender.once(self._node.market, "expose", order.as_tuple(), _opening(opening))
 
-    def reveal(self, order: Order, opening: Opening) -> Mined:
+    def reveal(self, order: Order, opening: Opening) -> "Mined":
         """Opens a commitment: the executor's result, or a verifier's answer, which opens a game if it differs."""
         return self._sender.once(self._node.market, "reveal", order.as_tuple(), _opening(opening))
 
-    def reveal_many(self, orders: Sequence[Order], openings: Sequence[Opening]) -> Mined:
+    def reveal_many(self, orders: Sequence[Order], openings: Sequence[Opening]) -> "Mined":
         """As `reveal`, in one transaction; what is opened already, or comes too late, is skipped."""
         arguments = ([o.as_tuple() for o in orders], [_opening(o) for o in openings])
         return self._sender.once(self._node.market, "revealMany", *arguments)
 
-    def challenge(self, challenger: str, order: Order, *, once: str | None = None, bond: int = 0) -> Mined:
+    def challenge(self, challenger: str, order: Order, *, once: str | None = None, bond: int = 0) -> "Mined":
         """Claims that the revealed result is wrong; holds a bond and opens a game. `once` tells repeated ones apart.
 
         Of a `bond` that is named, in wei, what the market may not take yet is approved before.
         """
         arguments = to_checksum_address(challenger), order.as_tuple()
-        return self._payments.pay(Message.of(self._node.market, "challenge", *arguments, takes=bond), once)
+        return self._payments.pay("challenge", *arguments, takes=bond, once=once)
 
-    def demand(self, order: Order, leaves: Sequence[Leaf]) -> Mined:
+    def demand(self, order: Order, leaves: "Sequence[Leaf]") -> "Mined":
         """The client, once: the executor must show these leaves of the outputs. Prepays for each."""
         return self._sender.once(self._node.market, "demand", order.as_tuple(), [astuple(leaf) for leaf in leaves])
 
-    def show(self, order: Order, leaves: Sequence[Leaf], proofs: Sequence[LeafProof]) -> Mined:
+    def show(self, order: Order, leaves: "Sequence[Leaf]", proofs: Sequence[LeafProof]) -> "Mined":
         """Shows the leaves that the client demanded, each with its proof. Raises Reverted for others."""
         arguments = ([astuple(leaf) for leaf in leaves], [astuple(proof) for proof in proofs])
         return self._sender.once(self._node.market, "show", order.as_tuple(), *arguments)
 
     # ---- Ends ----
 
-    def close(self, order: Order) -> Mined:
+    def close(self, order: Order) -> "Mined":
         """Ends a task whose deadline is over, as it must end: final, failed or convicted. By anybody."""
         return self._sender.once(self._node.market, "close", order.as_tuple())
 
-    def close_many(self, orders: Sequence[Order]) -> Mined:
+    def close_many(self, orders: Sequence[Order]) -> "Mined":
         """As `close`, in one transaction; tasks that cannot be closed yet, or any more, are skipped."""
         return self._sender.once(self._node.market, "closeMany", [o.as_tuple() for o in orders])
 
-    def settle(self, order: Order, index: int) -> Mined:
+    def settle(self, order: Order, index: int) -> "Mined":
         """Pays out answer `index` of an ended task: its bond and fee, as it deserves. By anybody."""
         return self._sender.once(self._node.market, "settle", order.as_tuple(), index)
 
-    def refund(self, order: Order, game_id: int) -> Mined:
+    def refund(self, order: Order, game_id: int) -> "Mined":
         """Pays back the bond of a challenger whose game was open when another one convicted the executor."""
         return self._sender.once(self._node.market, "refund", order.as_tuple(), game_id)
 
-    def slash(self, order: Order) -> Mined:
+    def slash(self, order: Order) -> "Mined":
         """Slashes the stake of a convicted executor, by anybody. Raises Reverted while EigenLayer is paused."""
         return self._sender.once(self._node.market, "slash", order.as_tuple())
 

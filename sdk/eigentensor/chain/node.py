@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.answers import Refusal
 from eigentensor.chain.contracts import Contract
@@ -14,6 +12,7 @@ from eigentensor.chain.refusals import talking_to
 from eigentensor.chain.rpc import Rpc
 from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError
+from eigentensor.keccak import keccak
 from eigentensor.pace import Pace
 
 #: A block's number, or a word for one: `latest`, `pending`, `earliest`, `finalized`.

@@ -2,12 +2,10 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
-
-from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor import spending
 from eigentensor.addresses import to_checksum_address
@@ -18,6 +16,7 @@ from eigentensor.chain.node import Node
 from eigentensor.chain.refusals import reverted, talking_to
 from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError, FeeTooHigh, NotMined, Reverted, Unreachable
+from eigentensor.keccak import keccak
 from eigentensor.task.events import Event
 from eigentensor.task.order import Signer
 
@@ -168,6 +167,14 @@ class Sender:
     def call(self, contract: Contract, function: str, *arguments: Any, once: str | None = None) -> Mined:
         """Sends a call that makes sense more than once: once under a key, else each time."""
         return self.send(Message.of(contract, function, *arguments), once or uuid.uuid4().hex)
+
+    def together(self, contract: Contract, *calls: tuple[str, Sequence[Any]]) -> Mined:
+        """Sends calls that make sense once, by their functions and arguments: several of them in one transaction."""
+        messages = [Message.of(contract, function, *arguments) for function, arguments in calls]
+        if len(messages) == 1:
+            return self.send(messages[0])
+        together = Message.of(contract, "multicall", [message.data for message in messages])
+        return self.send(replace(together, name=" and ".join(message.name for message in messages)))
 
     def submit(self, message: Message, key: str | None = None) -> str:
         """Like `send`, but returns the intent's key when the transaction has left."""

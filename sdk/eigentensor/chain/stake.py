@@ -1,11 +1,15 @@
 """Stake, membership, signers and seats of operators; slashes and their bounties. EigenLayer's words are its own."""
 
+from typing import TYPE_CHECKING
+
 from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.node import Node
-from eigentensor.chain.sender import Mined, Sender
-from eigentensor.chain.token import TokenMessages
 from eigentensor.chain.views import Lock, Note, Seat
 from eigentensor.economics import WAD
+
+if TYPE_CHECKING:
+    from eigentensor.chain.sender import Mined, Sender
+    from eigentensor.chain.token import TokenMessages
 
 _SLASHING = 1  # EigenLayer's switch for slashes
 
@@ -153,61 +157,61 @@ class StakeMessages(Stake):
     A message is sent once under a `once` key, else each time. Raises what `Sender.send` raises.
     """
 
-    def __init__(self, node: Node, token: TokenMessages, sender: Sender) -> None:
+    def __init__(self, node: Node, token: "TokenMessages", sender: "Sender") -> None:
         super().__init__(node)
         self._token, self._sender = token, sender
 
-    def register_as_operator(self) -> Mined:
+    def register_as_operator(self) -> "Mined":
         """Makes the account an operator of EigenLayer that stakes for itself, allocating at once. No way back."""
         zero = to_checksum_address("0x" + "00" * 20)
         return self._sender.once(self._node.delegation_manager, "registerAsOperator", zero, 0, "")
 
-    def deposit(self, amount: int, *, once: str | None = None) -> Mined:
+    def deposit(self, amount: int, *, once: str | None = None) -> "Mined":
         """Deposits tokens as stake into the market's strategy; approves what the strategy manager may not take yet."""
         self._token.ensure_allowance(self._node.deployment.strategy_manager, amount)
         arguments = (self._strategy, to_checksum_address(self._node.deployment.token), amount)
         return self._sender.call(self._node.strategy_manager, "depositIntoStrategy", *arguments, once=once)
 
-    def join_operator_set(self) -> Mined:
+    def join_operator_set(self) -> "Mined":
         """Registers the account, an operator of EigenLayer, for the market's operator set."""
         avs, set_id = self.operator_set()
         arguments = (to_checksum_address(self._sender.address), (avs, [set_id], b""))
         return self._sender.call(self._node.allocation_manager, "registerForOperatorSets", *arguments)
 
-    def leave_operator_set(self) -> Mined:
+    def leave_operator_set(self) -> "Mined":
         """Takes the account out of the market's operator set; its stake stays slashable for EigenLayer's delay."""
         avs, set_id = self.operator_set()
         arguments = (to_checksum_address(self._sender.address), avs, [set_id])
         return self._sender.call(self._node.allocation_manager, "deregisterFromOperatorSets", arguments)
 
-    def allocate(self, magnitude: int = WAD, *, once: str | None = None) -> Mined:
+    def allocate(self, magnitude: int = WAD, *, once: str | None = None) -> "Mined":
         """Lets the market's operator set slash `magnitude` (WAD) of what is delegated to the account."""
         allocation = (self.operator_set(), [self._strategy], [magnitude])
         arguments = (to_checksum_address(self._sender.address), [allocation])
         return self._sender.call(self._node.allocation_manager, "modifyAllocations", *arguments, once=once)
 
-    def set_signer(self, signer: str, collateral_cap: int, stake_cap: int, *, once: str | None = None) -> Mined:
+    def set_signer(self, signer: str, collateral_cap: int, stake_cap: int, *, once: str | None = None) -> "Mined":
         """Names the account's hot signer, and what tasks may hold: wei of collateral, shares of stake."""
         arguments = (to_checksum_address(signer), collateral_cap, stake_cap)
         return self._sender.call(self._node.manager, "setSigner", *arguments, once=once)
 
-    def enlist(self, operator: str, count: int, *, once: str | None = None) -> Mined:
+    def enlist(self, operator: str, count: int, *, once: str | None = None) -> "Mined":
         """Takes `count` more seats for the operator; its slashable stake must cover all that it has, and its balance
         in the market their deposits."""
         return self._sender.call(self._node.manager, "enlist", to_checksum_address(operator), count, once=once)
 
-    def leave(self, operator: str, *, once: str | None = None) -> Mined:
+    def leave(self, operator: str, *, once: str | None = None) -> "Mined":
         """Gives up all seats of the operator."""
         return self._sender.call(self._node.manager, "leave", to_checksum_address(operator), once=once)
 
-    def prune(self, operator: str, *, once: str | None = None) -> Mined:
+    def prune(self, operator: str, *, once: str | None = None) -> "Mined":
         """Takes the seats away that the operator's stake does not cover any more; their deposits are the account's."""
         return self._sender.call(self._node.manager, "prune", to_checksum_address(operator), once=once)
 
-    def unlock(self, task: bytes, operator: str) -> Mined:
+    def unlock(self, task: bytes, operator: str) -> "Mined":
         """Frees the stake that a task holds of its executor, after the lock's end. By anybody."""
         return self._sender.once(self._node.manager, "unlock", task, to_checksum_address(operator))
 
-    def pay_bounty(self, slash_id: int) -> Mined:
+    def pay_bounty(self, slash_id: int) -> "Mined":
         """Pays out the bounty of a slash, once EigenLayer has released it. By anybody."""
         return self._sender.once(self._node.bounty, "pay", slash_id)

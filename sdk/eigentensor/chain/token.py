@@ -1,8 +1,12 @@
 """The market's token: what accounts own and allow, in wei."""
 
+from typing import TYPE_CHECKING
+
 from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.node import Node
-from eigentensor.chain.sender import Mined, Sender
+
+if TYPE_CHECKING:
+    from eigentensor.chain.sender import Mined, Sender
 
 
 class Token:
@@ -24,11 +28,11 @@ class Token:
 class TokenMessages(Token):
     """The token, and what an account does with its own. A message is sent once under a `once` key, else each time."""
 
-    def __init__(self, node: Node, sender: Sender) -> None:
+    def __init__(self, node: Node, sender: "Sender") -> None:
         super().__init__(node)
         self._sender = sender
 
-    def approve(self, spender: str, amount: int, *, once: str | None = None) -> Mined:
+    def approve(self, spender: str, amount: int, *, once: str | None = None) -> "Mined":
         """Lets `spender` take `amount` wei of the account's tokens, in place of what it might take before."""
         return self._sender.call(self._node.token, "approve", to_checksum_address(spender), amount, once=once)
 
@@ -37,6 +41,6 @@ class TokenMessages(Token):
         if self.allowance(self._sender.address, spender) < amount:
             self.approve(spender, amount)
 
-    def mint(self, to: str, amount: int, *, once: str | None = None) -> Mined:
+    def mint(self, to: str, amount: int, *, once: str | None = None) -> "Mined":
         """Makes `amount` wei of test tokens: only on a local chain, whose token anybody mints."""
         return self._sender.call(self._node.token, "mint", to_checksum_address(to), amount, once=once)

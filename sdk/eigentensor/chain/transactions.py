@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import rlp
-from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import ChainError
+from eigentensor.keccak import keccak
 from eigentensor.task.order import recover
 
 #: Bytes of a transaction that public pools take (128 KiB), and some for what carries it.

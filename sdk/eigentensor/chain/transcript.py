@@ -18,8 +18,9 @@ from eigentensor.dispute.entries import elements_of, reduction_types
 from eigentensor.dispute.position import FINAL, Phase, Position, deadline_of
 from eigentensor.dispute.rules import borders_of
 from eigentensor.economics import Parameters
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import widen
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.task.events import Accepted, Challenged, Ended, Event, Moved, Opened
 from eigentensor.texts import documented
 

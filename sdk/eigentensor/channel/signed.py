@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Voucher
+from eigentensor.keccak import keccak
 from eigentensor.task import typed
 from eigentensor.task.order import Domain, Order, order_uuid
 

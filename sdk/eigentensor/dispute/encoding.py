@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 from struct import pack
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.errors import DisputeError
+from eigentensor.keccak import keccak
 from eigentensor.merkle import Opening
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import HEADER

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.dispute.moves import Entry
 from eigentensor.dispute.position import Position
 from eigentensor.errors import DisputeError
+from eigentensor.keccak import keccak
 from eigentensor.merkle import LEAF
 from eigentensor.numerics.dtypes import DType
 

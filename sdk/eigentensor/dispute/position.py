@@ -4,10 +4,9 @@ from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.abi import encode
 from eigentensor.errors import IllegalMove
+from eigentensor.keccak import keccak
 from eigentensor.leaves import NOTHING
 
 if TYPE_CHECKING:

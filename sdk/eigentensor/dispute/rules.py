@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor import merkle
 from eigentensor.dispute.encoding import kernel_hash, unpacked
 from eigentensor.dispute.entries import Shown, elements_of, read_entry, reduction_types
@@ -36,6 +34,7 @@ from eigentensor.dispute.position import FINAL, Outcome, Phase, Position, Reason
 from eigentensor.dispute.results import ask_outputs, judge_result, show_outputs
 from eigentensor.dispute.trees import below, check_node, depth_of, descend, pick_node, publish
 from eigentensor.errors import DisputeError, IllegalMove
+from eigentensor.keccak import keccak
 from eigentensor.merkle import NOTHING
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import read_record

@@ -7,10 +7,9 @@ calls of a batch, `verifiers` those that its offer names, `mix` is the randomnes
 
 from typing import Protocol
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.economics import terms
 from eigentensor.economics.terms import WAD, Parameters
+from eigentensor.keccak import keccak
 
 #: The most calls of a share.
 SIZE = 256

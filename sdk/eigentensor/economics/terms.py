@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.abi import encode
+from eigentensor.keccak import keccak
 
 WAD = 10**18
 #: Games about one result that its executor must be able to answer at the same time, each within its clock.

@@ -13,7 +13,8 @@ from eigentensor.graph.tensor import Tensor
 from eigentensor.graph.types import dtype_of, refused, stored
 from eigentensor.graph.types import name as name_of
 from eigentensor.lowering.graph_program import GraphProgram
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Variable
 
 Outputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]

@@ -22,7 +22,7 @@ from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.indices import interval, simplify
 from eigentensor.lowering.kernel import INT32_MAX, Kernel, cast, fresh_array, where
 from eigentensor.lowering.passes import substitute
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import Array, Named, Node, binary, const, load, node, reduction, rewrite
 from eigentensor.program.model import Bounds, Buffer, Kind, Role
 from eigentensor.program.ops import COMPARISONS, REDUCTIONS, DType, Op

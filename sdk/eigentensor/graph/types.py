@@ -11,7 +11,8 @@ from eigentensor.errors import CaptureError
 from eigentensor.graph.node import Node, constant, data
 from eigentensor.lowering.constants import float_pattern
 from eigentensor.lowering.graph_program import CONSTANT_BYTES
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 
 _HERE = str(Path(__file__).parent)
 _OF_NUMPY = {dtype: name for name, dtype in STORAGE.items() if name not in (DType.BFLOAT16, DType.INDEX)}

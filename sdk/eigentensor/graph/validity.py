@@ -3,7 +3,8 @@
 from eigentensor.graph.node import Form, Node, walk
 from eigentensor.lowering import functions
 from eigentensor.lowering.graph_program import CONSTANT_BYTES
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import limits
 from eigentensor.program.ops import ARITY, REDUCTIONS, Op
 from eigentensor.program.signatures import UNIFORM, mismatch

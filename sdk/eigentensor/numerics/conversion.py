@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, narrow, widen
+from eigentensor.numerics.storage import STORAGE
 
 Values = NDArray[Any]
 

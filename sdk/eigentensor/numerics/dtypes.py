@@ -1,9 +1,6 @@
-"""Element types with their codes (sdk/README.md), and how NumPy holds them."""
+"""Element types with their codes (sdk/README.md). How NumPy holds them is `storage`'s."""
 
 from enum import IntEnum
-from typing import Any
-
-import numpy as np
 
 
 class DType(IntEnum):
@@ -54,13 +51,3 @@ SIZES = {
 }  # fmt: skip
 INFINITY = {DType.FLOAT16: 0x7C00, DType.BFLOAT16: 0x7F80, DType.FLOAT32: 0x7F800000}
 CANONICAL_NAN = {DType.FLOAT16: 0x7E00, DType.BFLOAT16: 0x7FC0, DType.FLOAT32: 0x7FC00000}
-#: The NumPy type that holds elements: bfloat16 travels as its 16-bit pattern, INDEX is computed in int64.
-STORAGE: dict[DType, np.dtype[Any]] = {
-    DType.BOOL: np.dtype(np.bool_),
-    DType.INT8: np.dtype(np.int8), DType.INT16: np.dtype(np.int16),
-    DType.INT32: np.dtype(np.int32), DType.INT64: np.dtype(np.int64),
-    DType.UINT8: np.dtype(np.uint8), DType.UINT16: np.dtype(np.uint16),
-    DType.UINT32: np.dtype(np.uint32), DType.UINT64: np.dtype(np.uint64),
-    DType.FLOAT16: np.dtype(np.float16), DType.BFLOAT16: np.dtype(np.uint16), DType.FLOAT32: np.dtype(np.float32),
-    DType.INDEX: np.dtype(np.int64),
-}  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, STORAGE, DType
+from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, DType
+from eigentensor.numerics.storage import STORAGE
 
 Values = NDArray[Any]
 Float32 = NDArray[np.float32]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from eigentensor.numerics import floats, integers
 from eigentensor.numerics.conversion import cast
-from eigentensor.numerics.dtypes import INFINITY, STORAGE, DType
+from eigentensor.numerics.dtypes import INFINITY, DType
+from eigentensor.numerics.storage import STORAGE
 
 Values = NDArray[Any]
 Operation = Callable[..., Values]

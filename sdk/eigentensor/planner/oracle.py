@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from eigentensor.errors import BindingError
 from eigentensor.graph.node import Form, Graph, Node, is_bounded, walk
 from eigentensor.numerics.conversion import bitcast, cast
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import narrow, widen
 from eigentensor.numerics.operations import OPERATIONS, from_pattern
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.ops import COMPARISONS, REDUCTIONS, Op
 
 Values = NDArray[Any]

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from eigentensor.graph.node import Form, Graph, Node, walk
 from eigentensor.numerics.conversion import cast
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Variable
 
 Values = NDArray[Any]

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eigentensor.errors import BindingError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
+from eigentensor.program.fitting import Header, bound_buffers, check_names, check_variables, misfit, wanted
 from eigentensor.program.model import Buffer, Kind, Program, Role
 
 
@@ -33,9 +35,8 @@ def bind(
     given as uint16 patterns or as an array of that name. Scalars and lists are converted. Arrays are not copied if they
     fit. Raises BindingError, which names what was expected and what was given.
     """
-    expected = {b.name: b for b in program.buffers if b.role is not Role.CONSTANT}
-    _check_names("tensor", expected, tensors)
-    _check_variables(program, variables or {}, repeat)
+    check_names("tensor", bound_buffers(program), tensors)
+    check_variables(program, variables or {}, repeat)
     return [
         np.frombuffer(b.data, STORAGE[b.dtype].newbyteorder("<"))
         if b.role is Role.CONSTANT
@@ -51,7 +52,7 @@ def shaped(
 
     Raises BindingError for a name that the program does not have, another dtype, another number of elements.
     """
-    expected = {b.name: (b.dtype, b.shape) for b in program.buffers if b.role is not Role.CONSTANT}
+    expected = {name: (b.dtype, b.shape) for name, b in bound_buffers(program).items()}
     return _shaped(expected, tensors)
 
 
@@ -80,7 +81,7 @@ def collect(program: Program, buffers: Sequence[np.ndarray[Any, Any]]) -> Result
 def _shaped(
     expected: Mapping[str, tuple[DType, tuple[int, ...]]], tensors: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
 ) -> dict[str, np.ndarray[Any, Any]]:
-    _check_names("tensor", {name: expected[name] for name in tensors if name in expected}, tensors)
+    check_names("tensor", {name: expected[name] for name in tensors if name in expected}, tensors)
     for name, (actual, flat) in tensors.items():
         dtype, shape = expected[name]
         if (actual, flat.size) != (dtype, prod(shape)):
@@ -91,52 +92,23 @@ def _shaped(
     return {name: flat.reshape(expected[name][1]) for name, (_, flat) in tensors.items()}
 
 
-def _check_names(what: str, expected: Mapping[str, object], actual: Mapping[str, object]) -> None:
-    missing, unknown = sorted(expected.keys() - actual.keys()), sorted(actual.keys() - expected.keys())
-    if missing or unknown:
-        lacks = f"missing {', '.join(missing)}" if missing else ""
-        more = f"unknown {', '.join(unknown)}" if unknown else ""
-        names = ", ".join(sorted(expected)) or "none"
-        raise BindingError(
-            f"{what}s: {' and '.join(filter(None, (lacks, more)))}", fix=f"Give what the program has: {names}."
-        )
-
-
-def _check_variables(program: Program, variables: Mapping[str, int], repeat: int) -> None:
-    if not 1 <= repeat <= program.max_repeat:
-        raise BindingError(f"repeat {repeat}, the program allows 1…{program.max_repeat}")
-    _check_names("variable", {v.name: v for v in program.variables}, variables)
-    for v in program.variables:
-        first = variables[v.name]
-        last = first + (repeat - 1) * v.stride
-        if not (v.minimum <= first <= v.maximum and v.minimum <= last <= v.maximum):
-            runs = f"{first}" if repeat == 1 else f"{first}…{last} in {repeat} iterations"
-            raise BindingError(f"variable {v.name!r} is {runs}, expected {v.minimum}…{v.maximum}")
-
-
 def _tensor(b: Buffer, value: ArrayLike) -> np.ndarray[Any, Any]:
-    storage, wanted = STORAGE[b.dtype], f"{b.dtype.name.lower()} of shape {b.shape}"
+    storage = STORAGE[b.dtype]
     if hasattr(value, "dtype"):
         array = np.asarray(value)
         if b.dtype is DType.BFLOAT16 and array.dtype.name == "bfloat16":
             array = array.view(storage)
     elif b.dtype is DType.BFLOAT16:
         raise BindingError(
-            f"tensor {b.name!r}: expected {wanted}, given a list", fix="Give uint16 patterns as an array."
+            f"tensor {b.name!r}: expected {wanted(b)}, given a list", fix="Give uint16 patterns as an array."
         )
     else:
         try:
             array = np.asarray(value, storage)
         except (TypeError, ValueError, OverflowError) as error:
-            raise BindingError(f"tensor {b.name!r}: expected {wanted}, given what is none: {error}") from None
+            raise BindingError(f"tensor {b.name!r}: expected {wanted(b)}, given what is none: {error}") from None
     if array.dtype != storage or array.shape != b.shape:
-        kind = " as uint16 patterns" if b.dtype is DType.BFLOAT16 else ""
-        raise BindingError(
-            f"tensor {b.name!r}: expected {wanted}{kind}, given {array.dtype} of shape {array.shape}",
-            fix=f'Cast it: {b.name}.astype("{storage}"), and save it anew if it is a file.'
-            if array.shape == b.shape and array.dtype.kind == storage.kind == "f"
-            else "",
-        )
+        raise misfit(b, Header(str(array.dtype), array.shape))
     flat = np.ascontiguousarray(array).reshape(-1)
     if b.dtype is DType.BOOL and flat.size and flat.view(np.uint8).max() > 1:
         raise BindingError(f"tensor {b.name!r}: a bool with bits other than 0 and 1", fix="Convert it with `!= 0`.")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body, Buffer, Instruction, Kind, Program, Role
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
 from eigentensor.program.structure import extents_of

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
-
-from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor.chain import Head, Lock, Reader
 from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ChainError, WrongReceipt
+from eigentensor.keccak import keccak
 from eigentensor.receipt.canonical import difference
 from eigentensor.receipt.events import NAMES, event_to_json
 from eigentensor.receipt.evidence import PROVABLE, Proof, evidence
 from eigentensor.receipt.model import Market, Receipt
 from eigentensor.task import Counts, Event, Order, Seeded, State, order_uuid, words
+from eigentensor.version import VERSION
 
 _TRIES = 3  # reorganisations while one reads
 
@@ -56,7 +55,7 @@ def _read(chain: Reader, order: Order, task: bytes, parts: tuple[bytes, bytes] |
         proofs=tuple(proofs),
         transactions=tuple(transactions),
         head=head,
-        software=f"eigentensor {version('eigentensor')}",
+        software=f"eigentensor {VERSION}",
     )
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import rlp
-from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor.chain.transactions import Transaction
 from eigentensor.errors import WrongReceipt
+from eigentensor.keccak import keccak
 from eigentensor.receipt.evidence import SIGNED, Call, Proof, call_of, is_order, pairs_of
 from eigentensor.receipt.model import Receipt
 from eigentensor.receipt.rules import Proved, check_rules

@@ -13,7 +13,7 @@ import numpy as np
 
 from eigentensor import reference
 from eigentensor.errors import WrongBits
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Program, Role
 from eigentensor.program.binding import bind, iteration_values
 from eigentensor.program.cost import body_cost

@@ -17,7 +17,8 @@ from eigentensor.runtime import devices
 from eigentensor.runtime.build.kernels import Compiler
 from eigentensor.runtime.memory.plan import refuse_over
 from eigentensor.runtime.watch import UNWATCHED, Watch
-from eigentensor.store.tensors import load_safetensors, read_header
+from eigentensor.store.headers import read_header
+from eigentensor.store.tensors import load_safetensors
 
 
 def execute(

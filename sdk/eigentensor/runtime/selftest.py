@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from eigentensor import reference
 from eigentensor.errors import ExecutionError
-from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, STORAGE, DType
+from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.assemble import assemble
 from eigentensor.program.binding import Results
 from eigentensor.program.expression import (

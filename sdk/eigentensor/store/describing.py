@@ -9,7 +9,6 @@ from eigentensor.program.limits import PROGRAM_BYTES
 from eigentensor.store.names import Kind, Names
 from eigentensor.store.parts import RESULTS, VARIABLES, decode_results, decode_variables
 from eigentensor.store.pieces import Pieces
-from eigentensor.store.tensors import bindings_root
 
 _PROGRAM_MAGIC = b"EIGT"
 _PARTS_LIMIT = 64 << 10
@@ -40,6 +39,8 @@ def _computed(path: Path, size: int) -> tuple[Kind, bytes | None]:
             return Kind.VARIABLES, variables_root(decode_variables(data))
         if data and magic == RESULTS:
             return Kind.RESULTS, outputs_root(*decode_results(data))
+        from eigentensor.store.tensors import bindings_root  # who has no tensors does not wait for NumPy
+
         return Kind.TENSORS, bindings_root(path)
     except (ProgramError, BlobCorrupt, TensorFileError):
         return Kind.OTHER, None

@@ -56,22 +56,26 @@ class TaskEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Posted(TaskEvent):
+    """The order is a task: its escrow left the client's balance."""
+
     client: str
     order: Order
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled(TaskEvent):
-    pass
+    """The client took the task back; the escrow is in its balance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expired(TaskEvent):
-    pass
+    """Nobody accepted the task in time; the escrow is in the client's balance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted(TaskEvent):
+    """`collateral` wei of the executor's balance are held for the task, and `price` is fixed."""
+
     executor: str
     price: int
     collateral: int
@@ -79,17 +83,23 @@ class Accepted(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Committed(TaskEvent):
+    """The executor is bound to a result, by its hash."""
+
     commitment: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Seeded(Event):
+    """`mix` is the random value of a block: it decides for all tasks of that seed block."""
+
     seed_block: int
     mix: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(TaskEvent):
+    """A drawn verifier is bound to a result, by its hash; its bond is held."""
+
     index: int
     operator: str
     commitment: bytes
@@ -97,6 +107,8 @@ class Answered(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Exposed(TaskEvent):
+    """`caller` opened a hidden commitment before its time, and got `amount` wei."""
+
     slot: int
     caller: str
     amount: int
@@ -104,12 +116,16 @@ class Exposed(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Revealed(TaskEvent):
+    """What was committed: the executor's in slot 0, that of answer i in slot i + 1."""
+
     slot: int
     outputs_root: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Challenged(TaskEvent):
+    """A game about the result is open."""
+
     game_id: int
     challenger: str
     bond: int
@@ -117,6 +133,8 @@ class Challenged(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class GameEnded(TaskEvent):
+    """A game is decided while its task waits for its end."""
+
     game_id: int
     challenger: str
     executor_lost: bool
@@ -124,30 +142,40 @@ class GameEnded(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Demanded(TaskEvent):
+    """The client wants to see these leaves until block `by`, and prepaid for them."""
+
     leaves: tuple[Leaf, ...]
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class Shown(TaskEvent):
+    """Leaf `number` of the demand; no data where the outputs have no such leaf."""
+
     number: int
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Failed(TaskEvent):
+    """There is no result in time: the escrow went back, less `penalty` the collateral."""
+
     refund: int
     penalty: int
 
 
 @dataclass(frozen=True, slots=True)
 class Closed(TaskEvent):
+    """The task is final: `paid` and the collateral are the executor's, `refund` the client's."""
+
     paid: int
     refund: int
 
 
 @dataclass(frozen=True, slots=True)
 class Convicted(TaskEvent):
+    """The executor lost its collateral; `refund` went to the client's balance."""
+
     cause: Cause
     winner: str
     refund: int
@@ -155,6 +183,8 @@ class Convicted(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Slashed(TaskEvent):
+    """`shares` of the executor's stake are slashed; `caller` brought it about."""
+
     slash_id: int
     shares: int
     caller: str
@@ -162,6 +192,8 @@ class Slashed(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Settled(TaskEvent):
+    """What an answer got, its bond included, in wei."""
+
     slot: int
     account: str
     amount: int
@@ -169,6 +201,8 @@ class Settled(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class BondReturned(TaskEvent):
+    """The bond of a challenger whose game a conviction made idle, or half of it."""
+
     game_id: int
     challenger: str
     amount: int
@@ -176,6 +210,8 @@ class BondReturned(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Deposited(Event):
+    """`payer` paid `amount` wei into the balance of `account`."""
+
     account: str
     payer: str
     amount: int
@@ -183,6 +219,8 @@ class Deposited(Event):
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn(Event):
+    """`amount` wei of the balance of `account` were paid out."""
+
     account: str
     to: str
     amount: int
@@ -190,16 +228,22 @@ class Withdrawn(Event):
 
 @dataclass(frozen=True, slots=True)
 class OperatorJoined(Event):
+    """The operator is a member."""
+
     operator: str
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorLeft(Event):
+    """The operator is no member any more. Its tasks go on, its locks stay."""
+
     operator: str
 
 
 @dataclass(frozen=True, slots=True)
 class SignerSet(Event):
+    """`signer` acts for the operator, within caps in wei and in shares."""
+
     operator: str
     signer: str
     collateral_cap: int
@@ -208,12 +252,16 @@ class SignerSet(Event):
 
 @dataclass(frozen=True, slots=True)
 class SeatsSet(Event):
+    """The operator has so many seats now."""
+
     operator: str
     seats: int
 
 
 @dataclass(frozen=True, slots=True)
 class Locked(TaskEvent):
+    """`shares` of the operator's stake are held for the task until block `end`."""
+
     operator: str
     shares: int
     end: int
@@ -221,11 +269,13 @@ class Locked(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Unlocked(TaskEvent):
-    pass
+    """The stake that was held for the task is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class StakeSlashed(TaskEvent):
+    """EigenLayer took `shares` of the operator's stake; no slash where nothing was left."""
+
     operator: str
     slash_id: int
     shares: int
@@ -233,6 +283,8 @@ class StakeSlashed(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Noted(TaskEvent):
+    """The slash will bring `amount` wei, for the beneficiaries and for nobody."""
+
     slash_id: int
     amount: int
     beneficiaries: tuple[str, ...]
@@ -240,6 +292,8 @@ class Noted(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Paid(TaskEvent):
+    """Each beneficiary got `share` wei of a slash."""
+
     slash_id: int
     share: int
     burned: int
@@ -247,6 +301,8 @@ class Paid(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Opened(TaskEvent):
+    """A game begins at a position."""
+
     game_id: int
     challenger: str
     position: Position
@@ -263,6 +319,8 @@ class Moved(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Ended(TaskEvent):
+    """A game is over."""
+
     game_id: int
     executor_lost: bool
     reason: Reason

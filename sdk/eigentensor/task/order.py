@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, Self
 
-from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
-
 from eigentensor import economics
 from eigentensor.errors import TaskError
+from eigentensor.keccak import keccak
 from eigentensor.task import typed
 from eigentensor.task.signatures import recover as recover  # which is asked for here
 from eigentensor.wire import Address, Block, Count, Hash, Object, Wei, read

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from eth_hash.backends.pysha3 import keccak256 as keccak
-
 from eigentensor.addresses import to_checksum_address
+from eigentensor.keccak import keccak
 
 if TYPE_CHECKING:
     from coincurve import PublicKey

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
-
 from eigentensor import abi
 from eigentensor.addresses import is_address, to_checksum_address
+from eigentensor.keccak import keccak
 from eigentensor.wire import hints
 
 _DOMAIN_TYPE = keccak(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")

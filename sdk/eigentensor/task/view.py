@@ -4,15 +4,17 @@ Amounts are wei as decimal strings, times are blocks, roots and hashes are hex.
 """
 
 from collections.abc import Iterable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from eigentensor.task import objects as schemas
 from eigentensor.task import words
 from eigentensor.task.events import Place, TaskEvent
 from eigentensor.task.life import Answer, Happening, Life
 
+if TYPE_CHECKING:
+    from eigentensor.task import objects as schemas
 
-def task(life: Life, block: int) -> schemas.Task:
+
+def task(life: Life, block: int) -> "schemas.Task":
     """A task as of a block, without its events."""
     return {
         "schema": "eigentensor.task/1",
@@ -40,20 +42,20 @@ def task(life: Life, block: int) -> schemas.Task:
     }
 
 
-def whole(life: Life, block: int) -> schemas.Task:
+def whole(life: Life, block: int) -> "schemas.Task":
     """A task as of a block, and everything that happened to it."""
     return {**task(life, block), "events": events(life.events)}
 
 
-def events(happened: Iterable[Happening]) -> list[schemas.TaskEvent]:
+def events(happened: Iterable[Happening]) -> "list[schemas.TaskEvent]":
     """A task's own events in order."""
     return [event(one) for one in happened if isinstance(one, TaskEvent)]
 
 
-def event(one: TaskEvent) -> schemas.TaskEvent:
+def event(one: TaskEvent) -> "schemas.TaskEvent":
     """An event with its own fields; order and task stand beside the events of a task."""
     own = {name: value for name, value in one.arguments().items() if name not in ("order", "task")}
-    return cast(schemas.TaskEvent, {"event": type(one).__name__, **_place(one.place), **own})
+    return cast("schemas.TaskEvent", {"event": type(one).__name__, **_place(one.place), **own})
 
 
 def text(amount: int | None) -> str | None:
@@ -61,21 +63,21 @@ def text(amount: int | None) -> str | None:
     return None if amount is None else str(amount)
 
 
-def _place(place: Place) -> schemas.Place:
+def _place(place: Place) -> "schemas.Place":
     return {"block": place.block, "transaction": "0x" + place.transaction.hex()}
 
 
-def _draw(life: Life) -> schemas.Draw:
+def _draw(life: Life) -> "schemas.Draw":
     seed_block = None if life.committed_at is None else life.seed_block
     return {"seed_block": seed_block, "known": life.mix is not None, "drawn": life.drawn}
 
 
-def _verifiers(life: Life) -> schemas.Verifiers:
+def _verifiers(life: Life) -> "schemas.Verifiers":
     answered, differed = len(life.answers), len(life.differing)
     return {"asked": life.order.verifiers, "answered": answered, "agreed": life.agreed, "differed": differed}
 
 
-def _answer(life: Life, answer: Answer) -> schemas.Answer:
+def _answer(life: Life, answer: Answer) -> "schemas.Answer":
     return {
         "index": answer.index,
         "operator": answer.operator,
@@ -87,7 +89,7 @@ def _answer(life: Life, answer: Answer) -> schemas.Answer:
     }
 
 
-def _convicted(life: Life) -> schemas.Conviction | None:
+def _convicted(life: Life) -> "schemas.Conviction | None":
     """Why and by whom, and what became of the stake; `paid` is what each beneficiary of the slash got."""
     if (conviction := life.conviction) is None:
         return None

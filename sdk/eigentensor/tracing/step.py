@@ -8,9 +8,10 @@ from math import prod
 import numpy as np
 
 from eigentensor.errors import WitnessError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.numerics.operations import from_pattern
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS
 from eigentensor.program.structure import cone, extents_of, reductions

@@ -3,11 +3,6 @@
 scripts/bench reads    the least of ten runs each; the goal is 400 ms on an idle machine
 """
 
-import os
-import resource
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,6 +15,7 @@ from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
 from eigentensor_local.devnet import devnet
 from support.bench.pairs import say
+from support.bench.processor_time import least
 from support.programs.worked_examples import layer
 
 GOAL, RUNS = 400.0, 10
@@ -27,15 +23,6 @@ READS = (
     "ps", "task show TASK", "task explain TASK", "logs TASK", "wallet show", "network list", "network show",
     "plan x.program -i x=@x.npy -w w.safetensors --max-price 0.05",
 )  # fmt: skip
-
-
-def milliseconds(words: list[str], folder: Path, environment: Mapping[str, str]) -> float:
-    """Of one process, its user and system time."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "eigentensor_client", *words, "--quiet"]
-    subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def main() -> None:
@@ -50,11 +37,11 @@ def main() -> None:
         with Client(net.network) as client:
             work = Work(example.program, inputs, weights)
             (task,) = client.post([work], Terms(10**15, operators=nobody, accept_within=10_000))
-        environment = os.environ | {"EIGENTENSOR_NETWORK": str(net.path)}
+        settings, bytecode = {"EIGENTENSOR_NETWORK": str(net.path)}, folder / "bytecode"
         for line in READS:
-            words = line.replace("TASK", task.uuid).split()
-            least = min(milliseconds(words, folder, environment) for _ in range(RUNS))
-            say(f"{' '.join(line.split()[:3]):20} {least:4.0f} ms, {least / GOAL:.2f} of {GOAL:.0f}")
+            words = [*line.replace("TASK", task.uuid).split(), "--quiet"]
+            took = least(words, RUNS, bytecode, folder=folder, settings=settings)
+            say(f"{' '.join(line.split()[:3]):20} {took:4.0f} ms, {took / GOAL:.2f} of {GOAL:.0f}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, STORAGE, DType
+from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, DType
 from eigentensor.numerics.exact import FRACTION
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.ops import REDUCTIONS
 from eigentensor.program.signatures import UNIFORM
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, STORAGE
+from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import (
     Array,
     Axis,

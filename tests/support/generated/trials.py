@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.errors import RuleError
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.assemble import assemble
 from eigentensor.program.body_rules import check_body
 from eigentensor.program.cost import body_cost

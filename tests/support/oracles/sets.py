@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.numerics.floats import canonical
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import bind, iteration_values
 from eigentensor.program.model import Program, Role
 from eigentensor.reference import LANES, Evaluation, loaded

@@ -10,7 +10,7 @@ from eigentensor.graph.arithmetic import cast
 from eigentensor.graph.moves import broadcast, common_shape
 from eigentensor.graph.node import Form, Graph, Node, constant, counter, data, leaf, node
 from eigentensor.lowering.constants import float_pattern
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.ops import COMPARISONS, DType, Op
 from eigentensor.program.signatures import UNIFORM
 

@@ -22,7 +22,8 @@ from tinygrad.uop.ops import AxisType, KernelInfo, Ops, PatternMatcher, UOp, gra
 from tinygrad.uop.symbolic import pm_move_where_on_load, sym, symbolic, symbolic_simple
 
 from eigentensor.capture.convert import DTYPES
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from support.generated.edges import edges, held
 from support.programs.uop_meaning import meaning
 

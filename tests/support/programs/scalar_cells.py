@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.numerics import conversion
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.numerics.operations import OPERATIONS
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.ops import ARITY, COMPARISONS, Op
 from eigentensor.program.signatures import mismatch
 from support.generated.edges import CELLS, edges

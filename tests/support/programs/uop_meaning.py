@@ -13,9 +13,10 @@ from tinygrad.uop.ops import GroupOp, Ops
 
 from eigentensor.capture.convert import DTYPES
 from eigentensor.numerics.conversion import bitcast, cast
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical
 from eigentensor.numerics.operations import OPERATIONS, identity
+from eigentensor.numerics.storage import STORAGE
 
 Values = NDArray[Any]
 AXES = 3

@@ -14,7 +14,7 @@ from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.graphs import load_graph
 from eigentensor.store.tensors import load_safetensors
 from eigentensor.task import State, view
-from eigentensor_client.files import existing
+from eigentensor_client.inputs import existing
 from eigentensor_client.orders import check_terms, read_rate
 from eigentensor_client.sources import of_python
 from eigentensor_client.stages import check_open, failure

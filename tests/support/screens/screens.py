@@ -52,6 +52,7 @@ from eigentensor_client.verbs import (
     tune,
     wallet,
 )
+from eigentensor_client.verbs.planned import plan_lines
 from eigentensor_client.verbs.show import Show
 from eigentensor_economics import batch_reports, channels, reports, tuning
 from eigentensor_economics import cli as economics
@@ -110,7 +111,7 @@ def _plan(screen: Screen) -> None:
     terms, p = Terms(v.TERMS.max_price), v.DEPLOYMENT.parameters
     funds = {"balance": WAD // 4, "tokens": 100 * WAD, "gas_price": GWEI}
     planned = plan(v.WORK, terms, p, operators=v.OPERATORS, **funds)
-    screen.result("eigentensor.plan/1", planned.to_json(), *SHOW.plan_lines(planned))
+    screen.result("eigentensor.plan/1", planned.to_json(), *plan_lines(planned, SHOW.amount, PACE))
 
 
 def _task(task: Any) -> Callable[[Screen], None]:

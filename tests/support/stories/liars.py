@@ -13,8 +13,9 @@ from eigentensor.dispute import ClaimBorders, Keep, Knowledge, Move, Position, P
 from eigentensor.dispute.encoding import packed
 from eigentensor.dispute.entries import elements_of, reduction_types
 from eigentensor.dispute.rules import borders_of
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program, Role
 from eigentensor.reference import Evaluation, Values

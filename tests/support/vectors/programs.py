@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eigentensor import merkle, reference
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.program.codec import split
 from eigentensor.program.text import listing

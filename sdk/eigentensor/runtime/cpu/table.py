@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body, Program, Result, Role
 from eigentensor.runtime.bodies.analysis import Analysis
 from eigentensor.runtime.build.kernels import Kernels

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.errors import ExecutionError
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body, Program, Result, Role
 from eigentensor.runtime.bodies.rewriting import join, simple_joins
 from eigentensor.runtime.build.compilers import SEMANTICS, Build, with_headers

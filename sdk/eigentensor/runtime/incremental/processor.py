@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body, Program
 from eigentensor.program.restriction import Restricted
 from eigentensor.runtime.build.compilers import Build

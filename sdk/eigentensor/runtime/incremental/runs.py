@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError, LimitError
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Parameter, Program, Result, Role
 from eigentensor.runtime import devices

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from eigentensor import merkle
 from eigentensor.errors import SandboxError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Kind, Parameter, Program
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from eigentensor.cache import Cache
 from eigentensor.errors import EigenTensorError
-from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import shaped
 from eigentensor.program.codec import decode
 from eigentensor.program.model import Program

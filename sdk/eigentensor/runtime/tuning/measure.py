@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from eigentensor.cache import Cache
 from eigentensor.errors import WrongBits
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body, Buffer, Call, Kind, Parameter, Program, Result, Role, Variable
 from eigentensor.runtime import devices
 from eigentensor.runtime.build.compilers import Build
