@@ -22,7 +22,7 @@ from eigentensor.runtime.sandbox.returned import Observed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.calls.channels import Answer
-from eigentensor_operator.calls.service import Rules
+from eigentensor_operator.calls.executing import Rules
 from support.stories.calls import ELEMENTS, PRICE, Endpoint, HttpClient, Programs, ones, programs, serving
 
 MOST, CHANNELS = 40, 3

@@ -8,15 +8,12 @@ computation that wait at the same time are executed together, others after each 
 import asyncio
 import secrets
 import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from itertools import repeat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eigentensor import merkle
 from eigentensor.channel import (
     Deal,
     Key,
@@ -30,7 +27,6 @@ from eigentensor.channel import (
     pool_of,
 )
 from eigentensor.channel.calls import (
-    CallResponse,
     ChannelStatus,
     Computation,
     DealRequest,
@@ -47,22 +43,19 @@ from eigentensor.errors import (
     CallRefused,
     ChannelBusy,
     ChannelClosed,
-    EigenTensorError,
     ExecutionError,
     ServiceBusy,
-    WrongBits,
 )
-from eigentensor.program import Kind, Program, Role
-from eigentensor.program.binding import Results
-from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
+from eigentensor.program import Program, Role
+from eigentensor.reexecution.inputs import BoundProgram, load_role
 from eigentensor.store import LocalStore
-from eigentensor.store.tensors import dump_safetensors
 from eigentensor.task import Event
 from eigentensor.task.order import NONE, Domain, Order
 from eigentensor_operator.calls.channels import Answer, ServedChannel, ServedProgram, Ticket
-from eigentensor_operator.calls.inputs import Inputs, read_inputs, read_states
+from eigentensor_operator.calls.executing import Executing, Rules
+from eigentensor_operator.calls.inputs import Inputs, read_inputs
 from eigentensor_operator.calls.interface import COMMIT_GAS, Call, Conclusion, Load
-from eigentensor_operator.calls.lane import Done, Lane
+from eigentensor_operator.calls.lane import Lane
 from eigentensor_operator.calls.ledger import Executed, Ledger
 from eigentensor_operator.calls.standing import KEPT, Sheets, Standing
 
@@ -72,21 +65,6 @@ PAGE = 256
 DEALS = 10_000
 #: Channels of a pool that are concluded at a time, and not yet on chain: each takes a message before the next commit.
 CONCLUSIONS = 8
-_SMALL = 1 << 18  # bytes of results that are hashed at once, instead of in a thread
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What of others' patience and of this machine calls may take: `reserve` blocks before the end of an epoch nothing
-    is served for its batch any more; a call takes `seconds` at most, so many `waiting` in all and of one caller; deals
-    are opened within `opening` blocks."""
-
-    reserve: int = 3
-    seconds: float = 10.0
-    body: int = 16 << 20
-    waiting: int = 256
-    each: int = 32
-    opening: int = 100
 
 
 class CallService:
@@ -112,14 +90,12 @@ class CallService:
         self._quoted: set[bytes] = set()
         self._deals = ledger.deals()
         self._standing = Standing(parameters, ledger.events(), ledger.sheets())
-        self._stopped = ""
-        self._fault: ServiceBusy | None = None
-        self._waiting: Counter[str] = Counter()
         self._loads: dict[bytes, Load] = {}
         self._channels: dict[bytes, ServedChannel] = {}
         self._conclusions = ledger.conclusions()
         self._follow(self._standing.chain.of_channel)
-        self._lane = Lane(self)
+        self._executing = Executing(domain, key, ledger, self._standing, self.rules, self._lock, self._weigh)
+        self._lane = Lane(self._executing)
 
     def close(self) -> None:
         """Ends when calls under way have ended; programs and ledger are their owner's."""
@@ -265,7 +241,7 @@ class CallService:
             )  # fmt: skip
             if replay is None:
                 self._admit(ticket)
-            self._waiting[caller] += 1
+            self._executing.waiting[caller] += 1
         self._lane.put(ticket)
         return ticket.future
 
@@ -297,13 +273,12 @@ class CallService:
         known.share, self._loads[known.pool] = share, after
 
     def _check_serving(self) -> None:
-        if self._stopped:
-            raise ServiceBusy(f"no calls are executed: {self._stopped}", fix="Call another operator.")
+        self._executing.check()
         if not self._standing.head:
             raise ServiceBusy("the chain is being read", fix="Try again in a moment.")
 
     def _check_waiting(self, caller: str) -> None:
-        if self._waiting[caller] >= self.rules.each or self._waiting.total() >= self.rules.waiting:
+        if self._executing.waiting[caller] >= self.rules.each or self._executing.waiting.total() >= self.rules.waiting:
             raise ChannelBusy("too many calls wait", fix="Try again as soon as Retry-After says.")
 
     # ---- Conclusions ----
@@ -352,135 +327,11 @@ class CallService:
         """See `Calls`."""
         return self.served(channel).deal
 
-    # ---- The lane's work ----
-
-    async def execute(self, tickets: Sequence[Ticket]) -> list[Results | Exception]:
-        """See `Work`."""
-        served, computation = tickets[0].served, tickets[0].computation
-        ready = [await self._tensors(ticket) for ticket in tickets]
-        calls = [one for one in ready if not isinstance(one, Exception)]
-        bound = computation.variables, computation.repeat, self.rules.seconds
-        gave: Iterator[Results | Exception]
-        try:
-            gave = iter(await served.execution.execute_all_async(calls, *bound))
-        except WrongBits as error:
-            gave = repeat(self._faulty(f"the device is faulty: {error.what}"))
-        return [one if isinstance(one, Exception) else next(gave) for one in ready]
-
-    async def _tensors(self, ticket: Ticket) -> Tensors | Exception:
-        """What a call computes on, or why it is not executed."""
-        try:
-            self._check_generation(ticket)
-            if self._stopped:
-                raise ServiceBusy(f"no calls are executed: {self._stopped}", fix="Call another operator.")
-            states = ticket.states
-            if states is None:
-                where = ticket.served.program, ticket.computation.states
-                states = await asyncio.get_running_loop().run_in_executor(None, self._states, *where)
-        except Exception as error:  # that of this call alone
-            return error
-        return {**ticket.inputs, **states}
-
-    @staticmethod
-    def _check_generation(ticket: Ticket) -> None:
-        if ticket.replay is None and ticket.generation != ticket.channel.generation:
-            raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
-
-    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
-        """See `Work`. Raises CallRefused where a call before it was refused, ServiceBusy where the device showed itself
-        faulty."""
-        self._check_generation(ticket)
-        if self._fault is not None:
-            raise self._fault
-        if sum(array.nbytes for kind in Kind for array in _of(results, kind).values()) <= _SMALL:
-            return self._done(ticket, results)
-        return await asyncio.get_running_loop().run_in_executor(None, self._done, ticket, results)
-
-    def _faulty(self, why: str) -> ServiceBusy:
-        """With what calls are refused from now on, those that were executed together with the one that showed it,
-        too."""
-        self.stop(why)
-        self._fault = ServiceBusy("the operator's device is faulty", fix="Call another operator.")
-        return self._fault
-
-    def _states(self, program: Program, root: bytes) -> Tensors:
-        return read_states(program, self._ledger.blob(root))
-
-    def _done(self, ticket: Ticket, results: Results) -> Done | None:
-        """The receipt of a call that gave this."""
-        served, known = ticket.served, ticket.channel
-        outputs, new_states = (merkle.kind_root(served.program, kind, _of(results, kind)) for kind in Kind)
-        root = merkle.outputs_root(outputs, new_states)
-        body = _file(served.program, Kind.OUTPUT, results)
-        left = new_states if results.states else NONE
-        if ticket.replay is not None:
-            self._repeat(ticket, root, body, left)
-            return None
-        with self._lock:
-            number = self._number_now(ticket)
-            known.payee, receipt = known.payee.executed(root, number)
-        signature = self._key.sign(hash_of(self.domain, receipt))
-        files = dict(ticket.files)
-        if results.states:
-            files[left] = _file(served.program, Kind.STATE, results)
-        call = Executed(ticket.computation, ticket.payment, receipt, signature, left)
-        return Done(ticket, call, files, Answer(body, CallResponse(receipt, signature, left), ticket.price))
-
-    def _number_now(self, ticket: Ticket) -> int:
-        """The batch that owes a call: the one at its taking, or a newer one that was begun since."""
-        known = ticket.channel
-        pool = self._standing.chain.pools.get(known.pool)
-        if pool is None or pool.begun == ticket.number:
-            return ticket.number
-        try:
-            return max(ticket.number, self._standing.number(known.pool, known.payee.channel, self.rules.reserve))
-        except EigenTensorError:
-            return ticket.number
-
-    def _repeat(self, ticket: Ticket, root: bytes, body: bytes, left: bytes) -> None:
-        """Answers a repeated payment as the first time."""
-        call = ticket.replay
-        assert call is not None
-        if call.receipt.outputs_root != root:
-            raise self._faulty("the device gives other bits than before")
-        response = CallResponse(call.receipt, call.signature, left)
-        ticket.future.set_result(Answer(body, response, ticket.price))
-
-    def failed(self, ticket: Ticket) -> None:
-        """See `Work`."""
-        with self._lock:
-            known = ticket.channel
-            if ticket.replay is None and ticket.generation == known.generation:
-                known.generation += 1
-                known.payee = known.payee.refused()
-                executed = known.payee.count
-                known.tickets = {index: kept for index, kept in known.tickets.items() if index < executed}
-                self._weigh(known)
-            self._gone(ticket)
-
-    def write(self, group: list[Done]) -> None:
-        """See `Work`."""
-        files: dict[bytes, bytes] = {}
-        for done in group:
-            files |= done.files
-        self._ledger.keep_calls((done.call for done in group), files)
-
-    def written(self, ticket: Ticket) -> None:
-        """See `Work`."""
-        with self._lock:
-            if ticket.channel.tickets.get(ticket.index) is ticket:
-                del ticket.channel.tickets[ticket.index]
-            self._gone(ticket)
-
-    def _gone(self, ticket: Ticket) -> None:
-        self._waiting[ticket.caller] -= 1
-        if not self._waiting[ticket.caller]:
-            del self._waiting[ticket.caller]
+    # ---- Its life ----
 
     def stop(self, why: str) -> None:
-        """See `Work`."""
-        with self._lock:
-            self._stopped = self._stopped or why
+        """Nothing is executed any more until a restart."""
+        self._executing.stop(why)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -490,11 +341,11 @@ class CallService:
     @property
     def stopped(self) -> str:
         """Why nothing is executed any more; empty: it is."""
-        return self._stopped
+        return self._executing.stopped
 
     def is_well(self) -> bool:
         """Whether calls are executed and written down. Raises sqlite3.Error."""
-        return not self._stopped and self._ledger.is_well()
+        return not self.stopped and self._ledger.is_well()
 
     # ---- What the chain shows: see `Calls` ----
 
@@ -663,13 +514,3 @@ class CallService:
         if root not in self._shelf:
             self._shelf.put(self._ledger.blob(root))
         return self._shelf.path(root)
-
-
-def _of(results: Results, kind: Kind) -> Tensors:
-    return results.outputs if kind is Kind.OUTPUT else results.states
-
-
-def _file(program: Program, kind: Kind, results: Results) -> bytes:
-    """Outputs or new states as a safetensors file."""
-    dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
-    return dump_safetensors(_of(results, kind), dtypes)

@@ -1,0 +1,204 @@
+"""What the lane does with calls that were taken: they are executed, their receipts are signed and written down."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+from eigentensor import merkle
+from eigentensor.channel import Key, hash_of
+from eigentensor.channel.calls import CallResponse
+from eigentensor.errors import CallRefused, EigenTensorError, ServiceBusy, WrongBits
+from eigentensor.program import Kind, Program
+from eigentensor.program.binding import Results
+from eigentensor.reexecution.inputs import Tensors
+from eigentensor.store.tensors import dump_safetensors
+from eigentensor.task.order import NONE, Domain
+from eigentensor_operator.calls.channels import Answer, ServedChannel, Ticket
+from eigentensor_operator.calls.inputs import read_states
+from eigentensor_operator.calls.lane import Done
+from eigentensor_operator.calls.ledger import Executed, Ledger
+from eigentensor_operator.calls.standing import Standing
+
+_SMALL = 1 << 18  # bytes of results that are hashed at once, instead of in a thread
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of others' patience and of this machine calls may take: `reserve` blocks before the end of an epoch nothing
+    is served for its batch any more; a call takes `seconds` at most, so many `waiting` in all and of one caller; deals
+    are opened within `opening` blocks."""
+
+    reserve: int = 3
+    seconds: float = 10.0
+    body: int = 16 << 20
+    waiting: int = 256
+    each: int = 32
+    opening: int = 100
+
+
+class Executing:
+    """`Work` of the lane. Until `stop` it executes; `waiting` counts the calls under way of each caller, `stopped` says
+    why nothing is executed any more, and is empty while it is. The lock is the service's, under which channels
+    change."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        key: Key,
+        ledger: Ledger,
+        standing: Standing,
+        rules: Rules,
+        lock: threading.RLock,
+        weigh: Callable[[ServedChannel], None],
+    ) -> None:
+        """`key` signs receipts; `weigh` takes a channel whose load has changed."""
+        self.stopped = ""
+        self.waiting: Counter[str] = Counter()
+        self._domain, self._key, self._ledger, self._standing = domain, key, ledger, standing
+        self._rules, self._lock, self._weigh = rules, lock, weigh
+        self._fault: ServiceBusy | None = None
+
+    async def execute(self, tickets: Sequence[Ticket]) -> list[Results | Exception]:
+        """See `Work`."""
+        served, computation = tickets[0].served, tickets[0].computation
+        ready = [await self._tensors(ticket) for ticket in tickets]
+        calls = [one for one in ready if not isinstance(one, Exception)]
+        bound = computation.variables, computation.repeat, self._rules.seconds
+        gave: Iterator[Results | Exception]
+        try:
+            gave = iter(await served.execution.execute_all_async(calls, *bound))
+        except WrongBits as error:
+            gave = repeat(self._faulty(f"the device is faulty: {error.what}"))
+        return [one if isinstance(one, Exception) else next(gave) for one in ready]
+
+    async def _tensors(self, ticket: Ticket) -> Tensors | Exception:
+        """What a call computes on, or why it is not executed."""
+        try:
+            self._check_generation(ticket)
+            self.check()
+            states = ticket.states
+            if states is None:
+                where = ticket.served.program, ticket.computation.states
+                states = await asyncio.get_running_loop().run_in_executor(None, self._states, *where)
+        except Exception as error:  # that of this call alone
+            return error
+        return {**ticket.inputs, **states}
+
+    @staticmethod
+    def _check_generation(ticket: Ticket) -> None:
+        if ticket.replay is None and ticket.generation != ticket.channel.generation:
+            raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
+
+    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
+        """See `Work`. Raises CallRefused where a call before it was refused, ServiceBusy where the device showed itself
+        faulty."""
+        self._check_generation(ticket)
+        if self._fault is not None:
+            raise self._fault
+        if sum(array.nbytes for kind in Kind for array in _of(results, kind).values()) <= _SMALL:
+            return self._done(ticket, results)
+        return await asyncio.get_running_loop().run_in_executor(None, self._done, ticket, results)
+
+    def _faulty(self, why: str) -> ServiceBusy:
+        """With what calls are refused from now on, those that were executed together with the one that showed it,
+        too."""
+        self.stop(why)
+        self._fault = ServiceBusy("the operator's device is faulty", fix="Call another operator.")
+        return self._fault
+
+    def _states(self, program: Program, root: bytes) -> Tensors:
+        return read_states(program, self._ledger.blob(root))
+
+    def _done(self, ticket: Ticket, results: Results) -> Done | None:
+        """The receipt of a call that gave this."""
+        served, known = ticket.served, ticket.channel
+        outputs, new_states = (merkle.kind_root(served.program, kind, _of(results, kind)) for kind in Kind)
+        root = merkle.outputs_root(outputs, new_states)
+        body = _file(served.program, Kind.OUTPUT, results)
+        left = new_states if results.states else NONE
+        if ticket.replay is not None:
+            self._repeat(ticket, root, body, left)
+            return None
+        with self._lock:
+            number = self._number_now(ticket)
+            known.payee, receipt = known.payee.executed(root, number)
+        signature = self._key.sign(hash_of(self._domain, receipt))
+        files = dict(ticket.files)
+        if results.states:
+            files[left] = _file(served.program, Kind.STATE, results)
+        call = Executed(ticket.computation, ticket.payment, receipt, signature, left)
+        return Done(ticket, call, files, Answer(body, CallResponse(receipt, signature, left), ticket.price))
+
+    def _number_now(self, ticket: Ticket) -> int:
+        """The batch that owes a call: the one at its taking, or a newer one that was begun since."""
+        known = ticket.channel
+        pool = self._standing.chain.pools.get(known.pool)
+        if pool is None or pool.begun == ticket.number:
+            return ticket.number
+        try:
+            return max(ticket.number, self._standing.number(known.pool, known.payee.channel, self._rules.reserve))
+        except EigenTensorError:
+            return ticket.number
+
+    def _repeat(self, ticket: Ticket, root: bytes, body: bytes, left: bytes) -> None:
+        """Answers a repeated payment as the first time."""
+        call = ticket.replay
+        assert call is not None
+        if call.receipt.outputs_root != root:
+            raise self._faulty("the device gives other bits than before")
+        response = CallResponse(call.receipt, call.signature, left)
+        ticket.future.set_result(Answer(body, response, ticket.price))
+
+    def failed(self, ticket: Ticket) -> None:
+        """See `Work`."""
+        with self._lock:
+            known = ticket.channel
+            if ticket.replay is None and ticket.generation == known.generation:
+                known.generation += 1
+                known.payee = known.payee.refused()
+                executed = known.payee.count
+                known.tickets = {index: kept for index, kept in known.tickets.items() if index < executed}
+                self._weigh(known)
+            self._gone(ticket)
+
+    def write(self, group: list[Done]) -> None:
+        """See `Work`."""
+        files: dict[bytes, bytes] = {}
+        for done in group:
+            files |= done.files
+        self._ledger.keep_calls((done.call for done in group), files)
+
+    def written(self, ticket: Ticket) -> None:
+        """See `Work`."""
+        with self._lock:
+            if ticket.channel.tickets.get(ticket.index) is ticket:
+                del ticket.channel.tickets[ticket.index]
+            self._gone(ticket)
+
+    def _gone(self, ticket: Ticket) -> None:
+        self.waiting[ticket.caller] -= 1
+        if not self.waiting[ticket.caller]:
+            del self.waiting[ticket.caller]
+
+    def stop(self, why: str) -> None:
+        """See `Work`."""
+        with self._lock:
+            self.stopped = self.stopped or why
+
+    def check(self) -> None:
+        """Raises ServiceBusy if nothing is executed any more."""
+        if self.stopped:
+            raise ServiceBusy(f"no calls are executed: {self.stopped}", fix="Call another operator.")
+
+
+def _of(results: Results, kind: Kind) -> Tensors:
+    return results.outputs if kind is Kind.OUTPUT else results.states
+
+
+def _file(program: Program, kind: Kind, results: Results) -> bytes:
+    """Outputs or new states as a safetensors file."""
+    dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
+    return dump_safetensors(_of(results, kind), dtypes)
