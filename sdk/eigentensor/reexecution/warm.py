@@ -22,7 +22,7 @@ from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
 from eigentensor.runtime.sandbox.execution import Limits, Observed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 
-SHARE = 0.1  #: of the time of calls that rechecks take
+SHARE = 0.03  #: of the time of calls that rechecks take
 LEAST = 1 / 64  #: of the calls that are rechecked, however long that takes
 _SLOWER = 1 / 1024  # by how much of it more than the last one a call is expected to take at most
 _WORTH = 16  # calls that came together before the program is compiled for several at once
@@ -30,7 +30,7 @@ _WORTH = 16  # calls that came together before the program is compiled for sever
 
 class WarmExecution:
     """A program that stays in its sandbox, with its weights. Of some calls, chosen by chance after they came, a random
-    sample is recomputed with the reference: so many that it takes a tenth of their time, one in 64 at least."""
+    sample is recomputed with the reference: so many that it takes 3 % of what they take alone, one in 64 at least."""
 
     def __init__(
         self, program: Program, weights: Path | None, within: Limits, *, device: str = "CPU", unsafe: bool = False

@@ -46,11 +46,13 @@ from support.stories.calls_place import PRICE, RealPlace
 from support.stories.game_table import CLIENT, OPERATORS
 
 ROUNDS, TOKENS, STEP = 9, 96, 16
+LOOKS = 1.0  # seconds between an operator's looks at the chain, as an operator has them
 #: What is wanted: milliseconds over the local first token; that part of the local tokens a second.
 FIRST, PART = 20.0, 0.95
 SHAPES = {
     "small": SMALL,
     "medium": Shape(8, 384, 6, 2, 64, 1024, vocabulary=2048, context=192, window=64, full_every=2),
+    "large": Shape(12, 768, 12, 4, 64, 2048, vocabulary=2048, context=192, window=64, full_every=2),
 }
 PROMPT = "a program, a task"
 
@@ -81,7 +83,7 @@ def operate(folder: Path, name: str, connection: Connection) -> None:
         Chain(network, anvil_account(OPERATORS[0]), folder / "operator.sqlite") as chain,
         Client(network, anvil_account(CLIENT), LocalStore(folder / "unused")) as client,
     ):
-        place = RealPlace(chain, client, folder / f"operator-{name}", Blocks(network), stack, [served])
+        place = RealPlace(chain, client, folder / f"operator-{name}", Blocks(network), stack, [served], LOOKS)
         connection.send(place.url)
         _wait()
 

@@ -117,9 +117,10 @@ class RealPlace(Place):
 
     def __init__(
         self, operator: Chain, client: Client, folder: Path, anvil: Blocks, stack: ExitStack,
-        programs: Sequence[ServedProgram] = (),
+        programs: Sequence[ServedProgram] = (), looks: float = 0.02,
     ) -> None:  # fmt: skip
-        """`programs` are warm, and their owner's; by default one that doubles."""
+        """`programs` are warm, and their owner's; by default one that doubles. `looks` are seconds between two looks at
+        the chain, which take from calls what a processor can."""
         served = programs or [doubled(stack)]
         domain, p = client.network.deployment.channels_domain, client.network.deployment.parameters
         ledger = CallLedger(folder / "calls.sqlite")
@@ -133,7 +134,7 @@ class RealPlace(Place):
         self._stop, self._seen = threading.Event(), client.chain.node.block_number()
         self._listed = {one.root: one.repeat for one in served}
         super().__init__(operator, client, folder, {s.root: Served(s.program, s.price, s.repeat) for s in served})
-        feeding = threading.Thread(target=self._feed, args=[anvil])
+        feeding = threading.Thread(target=self._feed, args=[anvil, looks])
         feeding.start()
         stack.callback(feeding.join)
         stack.callback(self._stop.set)
@@ -160,10 +161,10 @@ class RealPlace(Place):
         sheets = self.service.sheets(self.toy.pool, self._number)
         self.chain.channels.commit(self.offer, self._number, [change(sheet) for sheet in sheets])
 
-    def _feed(self, anvil: Blocks) -> None:
+    def _feed(self, anvil: Blocks, looks: float) -> None:
         """Calls are served from the block after a begin and an opening on, which comes at once."""
         reader = Reader(self.client.network)
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(looks):
             with suppress(ChainError):
                 newest = reader.node.block_number()
                 for event in reader.history.calls(self._seen + 1, newest) if newest > self._seen else ():
