@@ -133,8 +133,8 @@ def test_calls_whose_process_is_lost_are_executed_alone(small: WarmExecution, mo
     async def killing(self: WarmProgram, calls: Any, *arguments: Any, **options: Any) -> list[Any]:
         if len(calls) > 1:
             assert self._child is not None
-            self._child.process.kill()
-            self._child.process.wait()
+            self._child.over.set()
+            self._child.ended.wait()
         else:
             alone.append(calls)
         return await run_all(self, calls, *arguments, **options)

@@ -30,7 +30,7 @@ _WORTH = 16  # calls that came together before the program is compiled for sever
 
 class WarmExecution:
     """A program that stays in its sandbox, with its weights. Of some calls, chosen by chance after they came, a random
-    sample is recomputed with the reference: so many that it takes 3 % of their time, one in 64 at least."""
+    sample is recomputed with the reference: so many that it takes 3 % of what they take alone, one in 64 at least."""
 
     def __init__(
         self, program: Program, weights: Path | None, within: Limits, *, device: str = "CPU", unsafe: bool = False
