@@ -14,6 +14,7 @@ from hypothesis import settings
 from starlette.responses import JSONResponse
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+from eigentensor.chain.keys import limit_recursion
 from eigentensor_client import cli
 from eigentensor_client.screen import Screen
 from eigentensor_operator import options
@@ -40,6 +41,12 @@ def pytest_configure() -> None:
     settings.load_profile("project")
     patience = inspect.signature(httpx.get).parameters["timeout"].default  # the one that clients have, too
     patience.connect = patience.read = patience.write = patience.pool = 60.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _recursion_is_limited() -> None:
+    """As where keys are opened: test modules import eth_account, which allows more levels than a stack has."""
+    limit_recursion()
 
 
 @pytest.fixture(autouse=True)
