@@ -94,8 +94,8 @@ def lie_in_call(number: int) -> None:
     execute, executed = warm.execute_all_async, count()
 
     async def execute_wrongly(self: Any, *arguments: Any) -> list[Results]:
-        gave: list[Results] = await execute(self, *arguments)
-        return [lied(self.program, results) if next(executed) == number else results for results in gave]
+        truth: list[Results] = await execute(self, *arguments)
+        return [lied(self.program, results) if next(executed) == number else results for results in truth]
 
     warm.execute_all_async = execute_wrongly
     _defend()

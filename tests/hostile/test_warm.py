@@ -132,8 +132,8 @@ def test_calls_together_have_the_bits_of_single_ones_and_widened_ones_too(weight
                     for pair in random.standard_normal((7, 2, ELEMENTS)).astype(np.float32)
                 ]
                 keep = [(1,) if number % 3 == 1 else () for number in range(7)]
-                gave = program.run_all(calls, {}, 2, keep=keep)
-                for call, some, observed in zip(calls, keep, gave, strict=True):
+                outcomes = program.run_all(calls, {}, 2, keep=keep)
+                for call, some, observed in zip(calls, keep, outcomes, strict=True):
                     once = program.run(call, {}, 2, keep=some)
                     assert not isinstance(observed, EigenTensorError) and observed.kept.keys() == set(some)
                     assert observed.results.outputs["y"].tobytes() == once.results.outputs["y"].tobytes()
@@ -166,11 +166,11 @@ def test_a_process_that_dies_with_several_calls_is_not_widened_again(weights: Pa
         (process,) = processes() - others
         process.kill()
         wait_for_end(process)
-        gave = program.run_all([tensors(1, 1)] * 3, keep=[()] * 3)
-        assert all(isinstance(one, ExecutionError) for one in gave) and not program.is_warm
+        outcomes = program.run_all([tensors(1, 1)] * 3, keep=[()] * 3)
+        assert all(isinstance(one, ExecutionError) for one in outcomes) and not program.is_warm
         for _ in range(2):
-            gave = program.run_all([tensors(n, 1) for n in range(3)], keep=[()] * 3)
-            totals = [one.results.outputs["y"][0] for one in gave if not isinstance(one, EigenTensorError)]
+            outcomes = program.run_all([tensors(n, 1) for n in range(3)], keep=[()] * 3)
+            totals = [one.results.outputs["y"][0] for one in outcomes if not isinstance(one, EigenTensorError)]
             assert totals == [1, 4, 7] and not program.widths and not program.may_widen
 
 
@@ -313,8 +313,8 @@ def test_whatever_a_process_answers_to_several_calls_those_that_it_answered_have
     program = WarmProgram(counting(), (), LIMITS, unsafe=True)
     monkeypatch.setattr(warm, "command", lambda *_: ([], hostile))
     with program:
-        gave = program.run_all([tensors(1, 1)] * len(errors), keep=[()] * len(errors), seconds=1)
-        assert [type(one) if isinstance(one, EigenTensorError) else None for one in gave] == errors
+        outcomes = program.run_all([tensors(1, 1)] * len(errors), keep=[()] * len(errors), seconds=1)
+        assert [type(one) if isinstance(one, EigenTensorError) else None for one in outcomes] == errors
         is_lost = response in ("right", "right + b'?'", "right * 3 + right")
         assert program.is_warm != is_lost
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from eigentensor import merkle, reference
 from eigentensor.channel import Key
 from eigentensor.channel.calls import Computation
-from eigentensor.errors import BlobNotFound, CallRefused, EigenTensorError
+from eigentensor.errors import BlobNotFound, CallRefused, EigenTensorError, ServiceBusy
 from eigentensor.program import Kind, Role
 from eigentensor.program.binding import Results
 from eigentensor.runtime.sandbox.returned import Observed
@@ -23,6 +24,7 @@ from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.calls.channels import Answer
 from eigentensor_operator.calls.executing import Rules
+from eigentensor_operator.calls.interface import Load
 from support.stories.calls import ELEMENTS, PRICE, Endpoint, HttpClient, Programs, ones, programs, serving
 
 MOST, CHANNELS = 40, 3
@@ -77,8 +79,8 @@ class Sizes:
 
         async def counted(program: WarmProgram, calls: Sequence[Any], *arguments: Any, **more: Any) -> list[Any]:
             self.seen.append(len(calls))
-            gave: list[Observed | EigenTensorError] = await run(program, calls, *arguments, **more)
-            return gave
+            outcomes: list[Observed | EigenTensorError] = await run(program, calls, *arguments, **more)
+            return outcomes
 
         patch.setattr(WarmProgram, "run_all_async", counted)
 
@@ -193,3 +195,24 @@ def test_after_a_call_that_failed_its_channel_goes_on(endpoint: Endpoint, client
     client.payer = client.payer.refused()
     (again,) = taken(endpoint, some, [right])
     check(client, right, again.result(60))
+
+
+def test_a_wrong_bit_of_one_call_refuses_all_that_were_executed_with_it_and_all_after_them(
+    tmp_path: Path, made: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = WarmProgram.run_all_async
+
+    async def faulty(program: WarmProgram, *arguments: Any, **more: Any) -> list[Any]:
+        outcomes: list[Any] = await run(program, *arguments, **more)
+        wrong = {number: kept + np.float32(1) for number, kept in outcomes[2].kept.items()}
+        return [*outcomes[:2], outcomes[2]._replace(kept=wrong), *outcomes[3:]]
+
+    monkeypatch.setattr(made.served["scaling"].execution, "_recheck", 0.0)  # as at first: each call is rechecked
+    with serving(tmp_path, made, Rules(waiting=512, each=512), tail=MOST, check_rate=10**15) as endpoint:
+        some = [endpoint.client(seed) for seed in (0x22, 0x33, 0x44)]
+        monkeypatch.setattr(WarmProgram, "run_all_async", faulty)
+        calls = [Call(number % CHANNELS, "scaling", 1, number) for number in range(12)]
+        for number, future in enumerate(taken(endpoint, some, calls)):
+            with pytest.raises(ServiceBusy if number < 8 else (ServiceBusy, CallRefused)):
+                future.result(60)
+        assert not endpoint.service.is_well() and endpoint.service.load(endpoint.pool) == Load()

@@ -88,12 +88,12 @@ def call(seed: int) -> dict[str, Any]:
 
 def together(small: WarmExecution, calls: list[dict[str, Any]]) -> list[Results]:
     """What these calls give, all of which do well."""
-    gave = asyncio.run(small.execute_all_async(calls, {}, 1, 60))
-    return [one for one in gave if not isinstance(one, EigenTensorError)]
+    outcomes = asyncio.run(small.execute_all_async(calls, {}, 1, 60))
+    return [one for one in outcomes if not isinstance(one, EigenTensorError)]
 
 
-def roots(small: WarmExecution, gave: list[Results]) -> list[bytes]:
-    return [merkle.results_root(small.program, results) for results in gave]
+def roots(small: WarmExecution, outcomes: list[Results]) -> list[bytes]:
+    return [merkle.results_root(small.program, results) for results in outcomes]
 
 
 def test_calls_that_come_together_give_what_each_gives_alone(small: WarmExecution) -> None:
@@ -112,12 +112,14 @@ def test_a_wrong_bit_among_several_calls_is_noticed(small: WarmExecution, monkey
     run_all, sizes = WarmProgram.run_all_async, set()
 
     async def faulty(self: WarmProgram, calls: Any, *arguments: Any, **options: Any) -> list[Any]:
-        gave: list[Any] = await run_all(self, calls, *arguments, **options)
+        outcomes: list[Any] = await run_all(self, calls, *arguments, **options)
         if len(calls) > 1:
             sizes.add(len(calls))
-            flipped = [{n: (kept.view(np.uint32) ^ 1).view(kept.dtype) for n, kept in one.kept.items()} for one in gave]
-            gave = [one._replace(kept=some) for one, some in zip(gave, flipped, strict=True)]
-        return gave
+            flipped = [
+                {n: (kept.view(np.uint32) ^ 1).view(kept.dtype) for n, kept in one.kept.items()} for one in outcomes
+            ]
+            outcomes = [one._replace(kept=some) for one, some in zip(outcomes, flipped, strict=True)]
+        return outcomes
 
     monkeypatch.setattr(WarmProgram, "run_all_async", faulty)
     with pytest.raises(WrongBits):

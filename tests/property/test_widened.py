@@ -95,7 +95,6 @@ def test_whatever_runs_are_made_of_calls_they_give_what_each_gives_alone(example
         keep = [sorted(random.sample(executed, random.randrange(min(3, len(executed)) + 1))) for _ in calls]
         expected = [kept(alone, call, example, one) for call, one in zip(calls, keep, strict=True)]
         assert list(together.run(stacked(program, calls), example.variables, example.repeat, keep)) == expected
-        together.learn()
 
 
 def kept(alone: CompiledGraph, call: Arrays, example: Example, keep: list[int]) -> bytes:

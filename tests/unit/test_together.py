@@ -63,4 +63,3 @@ def test_calls_of_a_run_that_fails_are_executed_alone() -> None:
     x = np.arange(24, dtype=np.float32).reshape(3, 8)
     for _ in range(2):
         assert list(together.run({"x": x}, {}, 1, [()] * 3)) == [(row * row).tobytes() for row in x]
-        together.learn()

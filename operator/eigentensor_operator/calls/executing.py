@@ -67,12 +67,12 @@ class Executing:
         ready = [await self._tensors(ticket) for ticket in tickets]
         calls = [one for one in ready if not isinstance(one, Exception)]
         bound = computation.variables, computation.repeat, self._rules.seconds
-        gave: Iterator[Results | Exception]
+        outcomes: Iterator[Results | Exception]
         try:
-            gave = iter(await served.execution.execute_all_async(calls, *bound))
+            outcomes = iter(await served.execution.execute_all_async(calls, *bound))
         except WrongBits as error:
-            gave = repeat(self._faulty(f"the device is faulty: {error.what}"))
-        return [one if isinstance(one, Exception) else next(gave) for one in ready]
+            outcomes = repeat(self._faulty(f"the device is faulty: {error.what}"))
+        return [one if isinstance(one, Exception) else next(outcomes) for one in ready]
 
     async def _tensors(self, ticket: Ticket) -> Tensors | Exception:
         """What a call computes on, or why it is not executed."""

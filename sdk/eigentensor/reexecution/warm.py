@@ -115,12 +115,12 @@ class WarmExecution:
             return [await self._outcome(calls[0], variables, repeat, seconds)]
         tensors, keep = [one.tensors for one in calls], [one.keep for one in calls]
         try:
-            gave = await self._warm.run_all_async(tensors, variables, repeat, keep=keep, seconds=seconds)
+            runs = await self._warm.run_all_async(tensors, variables, repeat, keep=keep, seconds=seconds)
         except EigenTensorError as error:
-            gave = [error] * len(calls)
+            runs = [error] * len(calls)
         self._gathered(len(calls))
         outcomes: list[Results | EigenTensorError] = []
-        for call, observed in zip(calls, gave, strict=True):
+        for call, observed in zip(calls, runs, strict=True):
             if isinstance(observed, EigenTensorError):
                 outcomes.append(await self._outcome(call, variables, repeat, seconds))
             else:

@@ -6,9 +6,9 @@ timed beside a call alone, and used where it is quicker.
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ from eigentensor.runtime.sandbox.returned import Wanted
 WIDTHS = (2, 4, 8)  #: calls that one run executes, where it is not one
 MESSAGE = 64 << 20  #: bytes of calls that are handed over together, what comes back included
 TRIES = 5  #: runs of a width that are timed before it is judged
+LONG = 1.0  #: seconds of a run of which one is enough
 #: What runs of each width took, as parts of what its calls take one after the other.
 Trials = Mapping[int, Sequence[float]]
 
@@ -71,16 +72,6 @@ def width_of(count: int, trials: Trials) -> int:
     return best if best > 1 and parts[best] < 1 else 1
 
 
-class _Run(NamedTuple):
-    """A run that is to be compared: its width, its seconds, and one of its calls."""
-
-    width: int
-    seconds: float
-    tensors: Mapping[str, NDArray[Any]]
-    variables: Mapping[str, int]
-    repeat: int
-
-
 class Together:
     """A program on a device with its weights, alone and in some widths. Not safe for several threads."""
 
@@ -89,7 +80,6 @@ class Together:
         self.program = graphs[1].program
         self._graphs = dict(graphs)
         self._trials: dict[int, list[float]] = {width: [] for width in graphs if width > 1}
-        self._ran: list[_Run] = []
 
     def run(
         self,
@@ -106,28 +96,15 @@ class Together:
             some = {name: array[begin : begin + width] for name, array in stacked.items()}
             wanted = [Wanted(self.program, repeat, tuple(one)) for one in keep[begin : begin + width]]
             try:
-                given = self._run(width, some, variables, wanted)
+                responses = self._run(width, some, variables, wanted)
             except (EigenTensorError, MemoryError) as error:
                 if width > 1:  # its calls may do well alone
                     self._drop(width)
                     continue
                 yield error
             else:
-                yield from given
+                yield from responses
             begin += width
-
-    def learn(self) -> None:
-        """Times a call alone beside each of the runs since the last time, whose width is not judged yet."""
-        for width, seconds, tensors, variables, repeat in self._ran:
-            start = perf_counter()
-            try:
-                self._graphs[1].run(tensors, variables, repeat)
-            except (EigenTensorError, MemoryError):
-                self._drop(width)
-            else:
-                if width in self._trials:
-                    self._trials[width].append(seconds / width / max(perf_counter() - start, 1e-9))
-        self._ran.clear()
 
     def _run(
         self, width: int, stacked: Mapping[str, NDArray[Any]], variables: Mapping[str, int], wanted: Sequence[Wanted]
@@ -146,11 +123,19 @@ class Together:
         results = self._graphs[width].run(
             alone if width == 1 else stacked, variables, repeat, observe=observe if only else None, only=only
         )
-        if len(self._trials.get(width, range(TRIES))) < TRIES:
-            self._ran.append(_Run(width, perf_counter() - start, alone, variables, repeat))
+        self._judge(width, perf_counter() - start, lambda: self._graphs[1].run(alone, variables, repeat))
         for row, writer in enumerate(writers):
             writer.finish(results if width == 1 else _of_row(results, row))
         return [file.getvalue() for file in files]
+
+    def _judge(self, width: int, seconds: float, alone: Callable[[], Results]) -> None:
+        """Times a call alone beside a run of a width that is not judged yet: here, since it takes of the time of these
+        calls, which are executed again if that is over, and not of the next one's."""
+        if len(self._trials.get(width, range(TRIES))) < TRIES:
+            start = perf_counter()
+            alone()
+            part = seconds / width / max(perf_counter() - start, 1e-9)
+            self._trials[width] += [part] * (TRIES if seconds > LONG else 1)
 
     def _elements(self, number: int) -> int:
         """Of what an executed call of the program writes, alone."""

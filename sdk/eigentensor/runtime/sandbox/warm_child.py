@@ -63,10 +63,9 @@ def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
     while head := requests.read(LENGTH.size):
         asked = json.loads(requests.read(*LENGTH.unpack(head)))
         stacked = _stacked(requests, program, len(asked["keep"]))
-        for given in together.run(stacked, asked["variables"], asked["repeat"], asked["keep"]):
-            responses.write(_failed(given) if isinstance(given, BaseException) else DONE + given)
+        for outcome in together.run(stacked, asked["variables"], asked["repeat"], asked["keep"]):
+            responses.write(_failed(outcome) if isinstance(outcome, BaseException) else DONE + outcome)
         responses.flush()
-        together.learn()
 
 
 def _failed(error: BaseException) -> bytes:
