@@ -117,6 +117,8 @@ def chosen() -> Chosen:
 def give(library: Path, threads: int) -> None:
     """Let this process hash with this helper, compiled, on so many threads: later it opens no file and starts none."""
     global _override
+    import numpy  # noqa: F401  # by which the helper finds bytes: now, since later no file is opened
+
     _override = library, threads
     start(threads)
     chosen()
