@@ -17,5 +17,13 @@ Kind = TypeVar("Kind", bound=type[Any])
 
 def documented(kind: Kind) -> Kind:
     """A class whose members are described by the text below them."""
-    kind.__pydantic_config__ = wire.Object.__pydantic_config__
+
+    def described(core: Any, handler: Any) -> dict[str, Any]:
+        from eigentensor.described import describe
+
+        schema: dict[str, Any] = handler(core)
+        describe(handler.resolve_ref_schema(schema), kind)
+        return schema
+
+    kind.__get_pydantic_json_schema__ = described
     return kind

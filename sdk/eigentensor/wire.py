@@ -5,7 +5,7 @@ asked by those who want that: importing this does not import it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
@@ -108,7 +108,6 @@ class Object:
     """What all JSON objects do. A class with a `schema` says in its first member what it is."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar = {"use_attribute_docstrings": True}
     SCHEMA: ClassVar[str | None] = None
 
     def __init_subclass__(cls, schema: str | None = None, **more: Any) -> None:
@@ -125,7 +124,7 @@ class Object:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
-        from pydantic import TypeAdapter  # which is there already: it asks
+        from eigentensor.described import describe  # who only reads and writes objects does not wait for it
 
         schema: dict[str, Any] = handler(core)
         members = handler.resolve_ref_schema(schema)
@@ -138,9 +137,8 @@ class Object:
             member.pop("default", None)
             if name in optional:  # left out, and never null
                 member |= member.pop("anyOf")[0]
-        for base in filter(is_dataclass, cls.__bases__):  # pydantic reads the text of the class alone
-            for name, member in TypeAdapter(base).json_schema()["properties"].items():
-                members["properties"][name] |= {"description": member["description"]}
+        for base in cls.__mro__:
+            describe(members, base)
         members["required"] = [name for name in members["properties"] if name not in optional]
         return schema
 
