@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 
-def describe(members: dict[str, Any], kind: type[Any]) -> None:
+def describe(members: dict[str, Any], kind: Any) -> None:
     """Adds the descriptions to the properties of a JSON schema that have none."""
     for name, text in descriptions(kind).items():
         if name in members["properties"]:

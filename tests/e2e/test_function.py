@@ -72,6 +72,7 @@ def test_a_call_returns_the_bits_and_how_they_came(client: Client, operators: li
         counted.handle(result.uuid)
 
 
+@pytest.mark.slow
 def test_the_same_data_in_another_shape_is_executed(client: Client, operators: list[Party]) -> None:
     flat = Tensor(np.arange(64, dtype=np.float32), device="CPU")
     results: list[Any] = [doubled.remote(x) for x in (flat, flat.reshape(8, 8))]

@@ -55,7 +55,7 @@ def small() -> list[onnx.ModelProto]:
     return models
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_extreme_numbers_in_attributes_shapes_and_constants_end_in_a_program_or_a_line(
     data: st.DataObject, tmp_path: Path

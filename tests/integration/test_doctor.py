@@ -58,6 +58,7 @@ def test_this_machine_is_admitted() -> None:
     assert all(finding["fix"] for finding in report.values() if finding["state"] != "ok")
 
 
+@pytest.mark.slow
 @X86
 def test_a_library_that_flushes_subnormal_numbers_is_named_and_the_device_holds_nevertheless(library: Path) -> None:
     done = eigentensor("doctor", "CPU", "--json", LD_PRELOAD=str(library))

@@ -133,6 +133,7 @@ def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, cl
     assert (liar.folder / "draining").exists()
 
 
+@pytest.mark.slow
 def test_challenges_in_vain_pay_the_executor_while_it_shows_what_its_client_demands(
     net: Devnet, client: Client, executor: Party, tmp_path: Path
 ) -> None:

@@ -415,6 +415,7 @@ def test_without_bubblewrap_an_operator_does_not_start(net: Devnet, party: Party
     assert "bubblewrap" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_normal_order_is_accepted_while_programs_that_take_minutes_are_compiled(
     net: Devnet, party: Party, client: Client, example: Example, run: Run
 ) -> None:

@@ -27,6 +27,7 @@ def nothing_is_allowed(client: Chain) -> None:
     client.token.approve(client.deployment.task_market, 0)
 
 
+@pytest.mark.slow
 def test_many_processes_of_one_account_post_at_once(
     anvil: Anvil, network: Network, client: Chain, order_of: Orders, tmp_path: Path
 ) -> None:

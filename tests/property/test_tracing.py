@@ -340,6 +340,7 @@ def long_sums() -> tuple[Execution, int]:
     return retrace(program, {"x": values}, keep={0}, execute=runtime.execute), length
 
 
+@pytest.mark.slow
 def test_the_reference_takes_few_steps_of_a_long_reduction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever several games ask for in turn: the borders of all elements, then those between two of them."""
     account, length = long_sums()
