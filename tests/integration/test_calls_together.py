@@ -173,6 +173,18 @@ def test_calls_that_wait_together_are_answered_as_if_each_was_alone(
             assert [one.response for one in kept] == client.responses
 
 
+def test_a_call_behind_a_failed_one_is_refused_with_it_whatever_it_is_itself(
+    endpoint: Endpoint, clients: Clients
+) -> None:
+    some = next(clients)
+    calls = [Call(0, "counting", 1, 1, is_gone=True), Call(0, "counting", 1, 2, is_gone=True)]
+    first, second = taken(endpoint, some, calls)
+    with pytest.raises(BlobNotFound):
+        first.result(60)
+    with pytest.raises(CallRefused, match="before it was refused"):
+        second.result(60)
+
+
 def test_equal_calls_of_several_channels_are_handed_over_together(
     endpoint: Endpoint, clients: Clients, sizes: Sizes
 ) -> None:

@@ -32,7 +32,7 @@ class Remembering:
             self.many.set()
         return [Results({}, {}) for _ in tickets]
 
-    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
+    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
         nothing: Any = ticket.caller
         return Done(ticket, nothing, {}, nothing)
 

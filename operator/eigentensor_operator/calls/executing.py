@@ -92,15 +92,17 @@ class Executing:
         if ticket.replay is None and ticket.generation != ticket.channel.generation:
             raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
 
-    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
+    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
         """See `Work`. Raises CallRefused where a call before it was refused, ServiceBusy where the device showed itself
         faulty."""
-        self._check_generation(ticket)
         if self._fault is not None:
             raise self._fault
-        if sum(array.nbytes for kind in Kind for array in _of(results, kind).values()) <= _SMALL:
-            return self._done(ticket, results)
-        return await asyncio.get_running_loop().run_in_executor(None, self._done, ticket, results)
+        self._check_generation(ticket)
+        if isinstance(outcome, Exception):
+            raise outcome
+        if sum(array.nbytes for kind in Kind for array in _of(outcome, kind).values()) <= _SMALL:
+            return self._done(ticket, outcome)
+        return await asyncio.get_running_loop().run_in_executor(None, self._done, ticket, outcome)
 
     def _faulty(self, why: str) -> ServiceBusy:
         """With what calls are refused from now on, those that were executed together with the one that showed it,

@@ -54,9 +54,9 @@ class Work(Protocol):
     async def execute(self, tickets: Sequence[Ticket]) -> Sequence[Results | Exception]:
         """What calls of one computation give, or how each of them failed."""
 
-    async def finish(self, ticket: Ticket, results: Results) -> Done | None:
+    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
         """The receipt of an executed call, in the order of execution; None: it repeats one that is on disk, and was
-        answered. Raises EigenTensorError."""
+        answered. Raises EigenTensorError; how the call failed, unless one before it did."""
 
     def failed(self, ticket: Ticket) -> None:
         """A call failed: it is refused, and those behind it."""
@@ -177,8 +177,6 @@ class Lane:
 
     async def _finished(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
         try:
-            if isinstance(outcome, Exception):
-                raise outcome
             done = await self._work.finish(ticket, outcome)
         except Exception as error:
             if not isinstance(error, EigenTensorError):  # it must not end the lane, of which all channels live
