@@ -29,9 +29,8 @@ from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed, Channe
 from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
 from eigentensor.store.tensors import dump_safetensors, parse_flat
-from eigentensor_operator.calls.executing import Rules
 from eigentensor_operator.calls.interface import DrawnShare, Load
-from eigentensor_operator.calls.service import CONCLUSIONS
+from eigentensor_operator.calls.service import CONCLUSIONS, Rules
 from support.stories.calls import (
     DOMAIN,
     ELEMENTS,

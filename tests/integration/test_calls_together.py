@@ -23,8 +23,8 @@ from eigentensor.runtime.sandbox.returned import Observed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.calls.channels import Answer
-from eigentensor_operator.calls.executing import Rules
 from eigentensor_operator.calls.interface import Load
+from eigentensor_operator.calls.service import Rules
 from support.stories.calls import ELEMENTS, PRICE, Endpoint, HttpClient, Programs, ones, programs, serving
 
 MOST, CHANNELS = 40, 3

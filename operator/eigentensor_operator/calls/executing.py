@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 
 from eigentensor import merkle
@@ -25,20 +24,6 @@ from eigentensor_operator.calls.standing import Standing
 _SMALL = 1 << 18  # bytes of results that are hashed at once, instead of in a thread
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What of others' patience and of this machine calls may take: `reserve` blocks before the end of an epoch nothing
-    is served for its batch any more; a call takes `seconds` at most, so many `waiting` in all and of one caller; deals
-    are opened within `opening` blocks."""
-
-    reserve: int = 3
-    seconds: float = 10.0
-    body: int = 16 << 20
-    waiting: int = 256
-    each: int = 32
-    opening: int = 100
-
-
 class Executing:
     """`Work` of the lane. Until `stop` it executes; `waiting` counts the calls under way of each caller, `stopped` says
     why nothing is executed any more, and is empty while it is. The lock is the service's, under which channels
@@ -50,15 +35,17 @@ class Executing:
         key: Key,
         ledger: Ledger,
         standing: Standing,
-        rules: Rules,
         lock: threading.RLock,
         weigh: Callable[[ServedChannel], None],
+        *,
+        reserve: int,
+        seconds: float,
     ) -> None:
-        """`key` signs receipts; `weigh` takes a channel whose load has changed."""
+        """`key` signs receipts; `weigh` takes a channel whose load has changed. `reserve`, `seconds`: see `Rules`."""
         self.stopped = ""
         self.waiting: Counter[str] = Counter()
         self._domain, self._key, self._ledger, self._standing = domain, key, ledger, standing
-        self._rules, self._lock, self._weigh = rules, lock, weigh
+        self._lock, self._weigh, self._reserve, self._seconds = lock, weigh, reserve, seconds
         self._fault: ServiceBusy | None = None
 
     async def execute(self, tickets: Sequence[Ticket]) -> list[Results | Exception]:
@@ -66,7 +53,7 @@ class Executing:
         served, computation = tickets[0].served, tickets[0].computation
         ready = [await self._tensors(ticket) for ticket in tickets]
         calls = [one for one in ready if not isinstance(one, Exception)]
-        bound = computation.variables, computation.repeat, self._rules.seconds
+        bound = computation.variables, computation.repeat, self._seconds
         outcomes: Iterator[Results | Exception]
         try:
             outcomes = iter(await served.execution.execute_all_async(calls, *bound))
@@ -141,7 +128,7 @@ class Executing:
         if pool is None or pool.begun == ticket.number:
             return ticket.number
         try:
-            return max(ticket.number, self._standing.number(known.pool, known.payee.channel, self._rules.reserve))
+            return max(ticket.number, self._standing.number(known.pool, known.payee.channel, self._reserve))
         except EigenTensorError:
             return ticket.number
 

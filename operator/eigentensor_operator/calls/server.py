@@ -11,12 +11,11 @@ from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task.order import NONE
 from eigentensor_operator.calls.channels import ServedProgram
-from eigentensor_operator.calls.executing import Rules
 from eigentensor_operator.calls.interface import Draws
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.offering import PricedProgram, Terms, all_warmed, listed, offer_of, settled
 from eigentensor_operator.calls.routes import Where, calls_app
-from eigentensor_operator.calls.service import CallService
+from eigentensor_operator.calls.service import CallService, Rules
 from eigentensor_operator.config import Settings
 from eigentensor_operator.node import NodeServer
 from eigentensor_operator.policy import Policy, refuse_defence

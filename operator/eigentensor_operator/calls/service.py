@@ -10,7 +10,7 @@ import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ from eigentensor.store import LocalStore
 from eigentensor.task import Event
 from eigentensor.task.order import NONE, Domain, Order
 from eigentensor_operator.calls.channels import Answer, ServedChannel, ServedProgram, Ticket
-from eigentensor_operator.calls.executing import Executing, Rules
+from eigentensor_operator.calls.executing import Executing
 from eigentensor_operator.calls.inputs import Inputs, read_inputs
 from eigentensor_operator.calls.interface import COMMIT_GAS, Call, Conclusion, Load
 from eigentensor_operator.calls.lane import Lane
@@ -65,6 +65,20 @@ PAGE = 256
 DEALS = 10_000
 #: Channels of a pool that are concluded at a time, and not yet on chain: each takes a message before the next commit.
 CONCLUSIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of others' patience and of this machine calls may take: `reserve` blocks before the end of an epoch nothing
+    is served for its batch any more; a call takes `seconds` at most, so many `waiting` in all and of one caller; deals
+    are opened within `opening` blocks."""
+
+    reserve: int = 3
+    seconds: float = 10.0
+    body: int = 16 << 20
+    waiting: int = 256
+    each: int = 32
+    opening: int = 100
 
 
 class CallService:
@@ -94,7 +108,10 @@ class CallService:
         self._channels: dict[bytes, ServedChannel] = {}
         self._conclusions = ledger.conclusions()
         self._follow(self._standing.chain.of_channel)
-        self._executing = Executing(domain, key, ledger, self._standing, self.rules, self._lock, self._weigh)
+        self._executing = Executing(
+            domain, key, ledger, self._standing, self._lock, self._weigh,
+            reserve=self.rules.reserve, seconds=self.rules.seconds,
+        )  # fmt: skip
         self._lane = Lane(self._executing)
 
     def close(self) -> None:

@@ -57,9 +57,9 @@ from eigentensor.task.order import NONE
 from eigentensor.web import problems
 from eigentensor.web.limits import BodyLimit
 from eigentensor_operator.calls.channels import ServedProgram
-from eigentensor_operator.calls.executing import Rules
 from eigentensor_operator.calls.inputs import read_inputs
 from eigentensor_operator.calls.routes import SAFETENSORS
+from eigentensor_operator.calls.service import Rules
 from eigentensor_operator.node import NodeServer
 from support.bench import chat
 from support.stories.calls import CLIENT, DOMAIN, PRICE, Programs, ones, programs, scaling, serving

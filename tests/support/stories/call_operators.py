@@ -30,10 +30,9 @@ from eigentensor_operator.batches.showing import Shown
 from eigentensor_operator.batches.steps import Steps as BatchSteps
 from eigentensor_operator.batches.store import BatchStore
 from eigentensor_operator.calls.channels import ServedProgram
-from eigentensor_operator.calls.executing import Rules
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.routes import Where, calls_app
-from eigentensor_operator.calls.service import CallService
+from eigentensor_operator.calls.service import CallService, Rules
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device

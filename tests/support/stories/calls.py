@@ -43,11 +43,10 @@ from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task import Event, Place
 from eigentensor.task.order import NONE, Domain
 from eigentensor_operator.calls.channels import ServedProgram
-from eigentensor_operator.calls.executing import Rules
 from eigentensor_operator.calls.interface import DrawnShare
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.routes import Where, calls_app
-from eigentensor_operator.calls.service import CallService
+from eigentensor_operator.calls.service import CallService, Rules
 from eigentensor_operator.node import NodeServer
 from support.stories.operator import PARAMETERS
 
