@@ -21,6 +21,7 @@ from eigentensor.chain.answers import Refusal
 from eigentensor.chain.rpc import Rpc
 from eigentensor.errors import ChainError
 from eigentensor.task import Order, Signer, order_uuid
+from eigentensor.task.candidates import DRAWS
 from eigentensor_local import foundry
 from eigentensor_local.contracts import deploy
 
@@ -179,17 +180,21 @@ def join(
 
 
 def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
-    """Lets blocks pass to the seed block of a task that was just committed, until its draw comes out as wished.
+    """Lets blocks pass to the seed block of a task that was just committed, until its draw comes out as wished: if
+    `drawn`, each operator with seats is drawn, too.
 
     The account of `chain` records the seed. Nothing else may have happened since the commit.
     """
     task = order_uuid(order, chain.deployment.domain)
-    seed = chain.market.seed_block_of(task)
+    seed, seats = chain.market.seed_block_of(task), chain.market.task_at(task).seats
+    holders = [chain.stake.seat_at(place).operator for place in range(seats)]
     while True:
         before = anvil.rpc("evm_snapshot")
         anvil.mine_past(seed - 1)
         mix = anvil.rpc("eth_getBlockByNumber", hex(seed), False)["mixHash"]
-        if economics.is_drawn(mix, task, order.check_rate) is drawn:
+        places = (economics.seat_of(mix, task, index, seats) for index in range(DRAWS * order.verifiers))
+        is_drawn = economics.is_drawn(mix, task, order.check_rate)
+        if is_drawn is drawn and (not drawn or {holders[place] for place in places} == set(holders)):
             break
         anvil.rpc("evm_revert", before)
         anvil.rpc("anvil_setCoinbase", "0x" + secrets.token_hex(20))  # makes other blocks, whatever the time
