@@ -1,7 +1,8 @@
 """A graph → a program, exactly as written: nothing is recognised, re-associated or approximated on the way.
 
 A float32 sum of products accumulates with one rounding per step; where a product is a sum's own term, or a move of it,
-that does not depend on what else it is used for. CONTIGUOUS separates the two.
+that does not depend on what else it is used for. CONTIGUOUS separates the two by storing, ROUNDED by an addition that
+changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from eigentensor.graph.node import Node as Tensor
 from eigentensor.graph.schedule import Schedule, is_loaded, schedule
 from eigentensor.lowering import functions
 from eigentensor.lowering.build import Draft, build
-from eigentensor.lowering.constants import identity
+from eigentensor.lowering.constants import float_pattern, identity
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.indices import interval, simplify
 from eigentensor.lowering.kernel import INT32_MAX, Kernel, cast, fresh_array, where
@@ -31,6 +32,9 @@ _ROLES = {Form.INPUT: Role.INPUT, Form.WEIGHT: Role.WEIGHT, Form.STATE: Role.STA
 _ON_BOOL = {Op.ADD: Op.OR, Op.MUL: Op.AND, Op.MAX: Op.OR, Op.MIN: Op.AND}
 #: Operations that are exact on indices, as long as int32 does not wrap.
 _LIFTED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.FLOORDIV, Op.FLOORMOD})
+
+#: What a sum does not accumulate with one rounding per step.
+_APART = frozenset({Op.LOAD, Op.CONST, *REDUCTIONS})
 
 
 def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
@@ -121,6 +125,8 @@ class _Lowering:
         if n.op is Form.PAD:
             condition = both(*padding(n, access))
             return values[0] if condition is None else where(condition, values[0], const(n.dtype, 0))
+        if n.op is Form.ROUNDED and access.term and values[0].op not in _APART:
+            return binary(Op.ADD, values[0], const(n.dtype, float_pattern(n.dtype, -0.0)))
         return values[0] if isinstance(n.op, Form) else elementwise(n.op, n.dtype, values)
 
     def _reduced(self, n: Tensor, term: Node, *bounds: Node) -> Node:

@@ -35,6 +35,7 @@ class Form(IntEnum):
     FLIP = auto()  # x; arg: the axes that are reversed
     GATHER = auto()  # table, indices: rows of the table by number; zeros where there is no such row
     CONTIGUOUS = auto()  # x, stored: whoever uses it loads it
+    ROUNDED = auto()  # x as it would be if it were stored: a product in it is no term that a sum accumulates
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
