@@ -1,0 +1,202 @@
+"""Instructions as they are given, kept until somebody looks: then those since the last look are one segment.
+
+A value is what an instruction makes. It is stored only if somebody still holds it when its segment ends; what a user
+changes in place is another value. Where segments end never changes a bit.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from threading import RLock, local
+from typing import Any
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.cluster.session import Session
+from eigentensor.errors import BindingError, EigenTensorError
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.storage import STORAGE
+from eigentensor.stream.operations import Kind, kind_of, kind_of_result
+from eigentensor.stream.segment import INPUT, Entry, Key, Segment, lowered
+
+#: Instructions after which a segment ends though nobody looks.
+LONGEST = 256
+#: Segments that are remembered.
+SEGMENTS = 1024
+#: Kinds of results that are remembered.
+KINDS = 1 << 16
+#: Of segments and of tensors, one after the other in a process: no two recorders take one for another's.
+_numbers, _handles = count(), count(1)
+
+
+class Value:
+    """A tensor that an instruction makes, or that was given. It never changes."""
+
+    __slots__ = ("__weakref__", "handle", "kind", "place", "segment")
+
+    def __init__(self, kind: Kind, segment: int, place: int) -> None:
+        self.kind = kind
+        #: The segment that knows it last, and where in it.
+        self.segment, self.place = segment, place
+        #: The session's number for it; 0 before its segment ended, and an error if that could not be lowered.
+        self.handle: int | EigenTensorError = 0
+
+
+class Scope(local):
+    """The signal that instructions of a thread get, and the one that their gradients get."""
+
+    signal: str | None = None
+    backward: str | None = None
+
+
+class Recorder:
+    """Records instructions for a session, from any thread. `sent` is told of each segment as it is sent."""
+
+    def __init__(self, session: Session, sent: Callable[[Segment, Key], None] | None = None) -> None:
+        self.session = session
+        self.sent = sent
+        self.scope = Scope()
+        self.longest = LONGEST
+        self._is_due = False
+        self._lock = RLock()
+        self._kinds: dict[tuple[Any, ...], Kind] = {}  #: of results, by operation, argument and kinds of operands
+        self._segments: OrderedDict[Key, tuple[Segment, bytes]] = OrderedDict()
+        self._signals: dict[bytes, object] = {}  #: as they were last defined, by root
+        self._held: dict[int, ref[Value]] = {}
+        self._freed: list[int] = []
+        self._number = next(_numbers)  #: of the segment that is being recorded
+        self._entries: list[Entry] = []
+        self._made: list[ref[Value]] = []
+        self._inputs: list[Value] = []
+
+    def __len__(self) -> int:
+        """How many tensors the session holds for values that somebody holds."""
+        return len(self._held)
+
+    def emit(self, op: str, arg: Any, *operands: Value) -> Value:
+        """Records an instruction, and gives what it makes. Raises CaptureError, with the user's line, if the operands
+        do not fit it."""
+        with self._lock:
+            if self._is_due:
+                self.end()
+            kinds = [operand.kind for operand in operands]
+            kind = self._kinds.get((op, arg, *kinds)) or self._inferred(op, arg, kinds)
+            number, entries = self._number, self._entries
+            for operand in operands:
+                if operand.segment != number:
+                    self._take(operand)
+            value = Value(kind, number, len(entries))
+            entries.append((op, arg, kind, self.scope.signal, *[operand.place for operand in operands]))
+            self._made.append(ref(value))
+            if len(entries) >= self.longest:
+                self.end()
+            return value
+
+    def put(self, array: NDArray[Any], dtype: DType) -> Value:
+        """A tensor from outside. The array, in the storage type, must not change afterwards."""
+        with self._lock:
+            value = Value(kind_of(array.shape, dtype), -1, 0)
+            self._hold(value)
+            assert isinstance(value.handle, int)
+            self.session.put(value.handle, np.ascontiguousarray(array, STORAGE[dtype]).reshape(array.shape), dtype)
+            return value
+
+    def read(self, value: Value) -> NDArray[Any]:
+        """What a value is, as an array that must not be written to; ends the segment if that has to make it first.
+
+        Raises what went wrong where it was made.
+        """
+        with self._lock:
+            if value.handle == 0:
+                self.end()
+            if isinstance(value.handle, EigenTensorError):
+                raise value.handle
+            handle = value.handle
+        return self.session.get(handle)
+
+    def end(self) -> None:
+        """Ends the segment that is being recorded, and sends it."""
+        with self._lock:
+            entries, made, inputs = self._entries, self._made, self._inputs
+            self._entries, self._made, self._inputs, self._is_due = [], [], [], False
+            self._number = next(_numbers)
+            living = [value for of in made if (value := of()) is not None]
+            if living:
+                self._send(Key(tuple(entries), tuple([value.place for value in living])), living, inputs)
+
+    def turn(self) -> None:
+        """Ends the segment before its next instruction: a turn of a loop is one segment then, and what is let go until
+        that instruction comes is not stored."""
+        self._is_due = True
+
+    @contextmanager
+    def within(self, signal: str | None, backward: str | None = None) -> Iterator[None]:
+        """Instructions of this thread get this signal, and their gradients the other one."""
+        scope = self.scope
+        before = scope.signal, scope.backward
+        scope.signal, scope.backward = signal, backward
+        try:
+            yield
+        finally:
+            scope.signal, scope.backward = before
+
+    def _inferred(self, op: str, arg: Any, kinds: Sequence[Kind]) -> Kind:
+        if len(self._kinds) >= KINDS:
+            self._kinds.clear()
+        kind = self._kinds[op, arg, *kinds] = kind_of_result(op, arg, kinds)
+        return kind
+
+    def _take(self, operand: Value) -> None:
+        """Makes a value of an earlier segment one of this segment's inputs."""
+        if not isinstance(operand.handle, int):
+            raise operand.handle
+        if operand.handle not in self._held:
+            raise BindingError("a tensor of another session", fix="Make it anew: tensors end with their session.")
+        operand.segment, operand.place = self._number, len(self._entries)
+        self._entries.append((INPUT, operand.kind))
+        self._inputs.append(operand)
+
+    def _send(self, key: Key, living: Sequence[Value], inputs: list[Value]) -> None:
+        try:
+            segment, root = self._segment(key)
+        except EigenTensorError as error:
+            for value in living:
+                value.handle = error
+            raise
+        of_input = {value.place: value.handle for value in inputs}
+        outputs: dict[str, int] = {}
+        for value, name in zip(living, segment.outputs.values(), strict=True):
+            outputs[name] = self._hold(value)
+        named: dict[str, int] = {name: of_input[place] for place, name in segment.inputs.items()}  # type: ignore[misc]
+        inputs.clear()  # who holds none of them any more frees them with this segment
+        freed, self._freed = self._freed, []
+        if self._signals.get(root) != segment.signals:
+            self._signals[root] = segment.signals
+            self.session.define(segment.program, segment.signals)
+        if self.sent is not None:
+            self.sent(segment, key)
+        self.session.run(root, named, outputs, freed=freed)
+
+    def _segment(self, key: Key) -> tuple[Segment, bytes]:
+        known = self._segments.get(key)
+        if known is None:
+            segment = lowered(key)
+            known = self._segments[key] = segment, self.session.define(segment.program, segment.signals)
+            self._signals[known[1]] = segment.signals
+            if len(self._segments) > SEGMENTS:
+                self._segments.popitem(last=False)
+        return known
+
+    def _hold(self, value: Value) -> int:
+        """Gives a value its number, which is freed when nobody holds the value any more."""
+        handle = value.handle = next(_handles)
+
+        def dropped(_: object, handle: int = handle) -> None:
+            del self._held[handle]
+            self._freed.append(handle)
+
+        self._held[handle] = ref(value, dropped)
+        return handle
