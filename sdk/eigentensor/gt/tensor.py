@@ -491,6 +491,14 @@ class Tensor:
         """The axes in this order."""
         return _record("permute", _spread(dims), self)
 
+    def flip(self, *dims: int | Sequence[int]) -> "Tensor":
+        """The elements in reverse order along these axes."""
+        return _record("flip", _spread(dims), self)
+
+    def pad(self, widths: Sequence[tuple[int, int]]) -> "Tensor":
+        """Zeros: so many before and after along each axis."""
+        return _record("pad", tuple((before, after) for before, after in widths), self)
+
     def split(self, size: int, dim: int = 0) -> list["Tensor"]:
         """Parts of this extent along an axis; the last one may be shorter."""
         if size < 1:
