@@ -20,7 +20,8 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import iteration_values
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import costs
-from eigentensor.program.model import Program, Role
+from eigentensor.program.fitting import check_variables
+from eigentensor.program.model import Program, Result, Role
 
 if TYPE_CHECKING:
     from eigentensor.runtime.devices import Loaded
@@ -154,6 +155,7 @@ class LocalSession:
     def stats(self) -> Stats:
         """As the protocol says; there is one worker, this process."""
         with self._lock:
+            self._refuse_closed()
             held = sum(t.nbytes for t in self._tensors.values() if not isinstance(t, EigenTensorError))
             worker = WorkerStats("local", self._runs, self._seconds)
             return Stats(len(self._tensors), held, len(self._programs), self._runs, self._compiled, (worker,))
@@ -189,6 +191,7 @@ class LocalSession:
                     f"input {name!r}: expected {buffer.dtype.name.lower()} of shape {buffer.shape}, given {what}"
                 )
             arrays[number] = tensor.reshape(-1)
+        check_variables(defined.program, variables, 1)
         values = iteration_values(defined.program, variables)
         defined.sights += 1
         start = time.perf_counter()
@@ -212,10 +215,7 @@ class LocalSession:
                 defined.compiler = Thread(target=self._compile, args=[defined], name="segment compiler", daemon=True)
                 defined.compiler.start()
             if tier is not Tier.COMPILED:
-                reference.check_arithmetic()
-                written = [*({**arrays, **defined.constants}[n] for n in range(len(defined.program.buffers)))]
-                written += reference.calls(defined.program, written[:], values)
-                return {handle: written[result.buffer].reshape(result.shape) for handle, result in results.items()}
+                return _interpreted(defined, arrays, results, values)
             self._compile(defined)
         if defined.failed is not None:
             raise defined.failed
@@ -225,6 +225,7 @@ class LocalSession:
         return {handle: loaded.read(result) for handle, result in results.items()}
 
     def _compile(self, defined: _Defined) -> None:
+        """Makes the compiled program, or keeps what hinders it."""
         from eigentensor.cache import Cache, default_folder  # what is only interpreted waits for no device
         from eigentensor.runtime import devices
 
@@ -240,3 +241,13 @@ class LocalSession:
                 return
             self._compiled += loaded.compiled
             defined.loaded = loaded
+
+
+def _interpreted(
+    defined: _Defined, arrays: Mapping[int, NDArray[Any]], results: Mapping[int, Result], values: tuple[int, ...]
+) -> dict[int, NDArray[Any]]:
+    reference.check_arithmetic()
+    known = {**arrays, **defined.constants}
+    written = [known[number] for number in range(len(known))]
+    written += reference.calls(defined.program, written, values)
+    return {handle: written[result.buffer].reshape(result.shape) for handle, result in results.items()}

@@ -18,6 +18,7 @@ from eigentensor.graph.node import Node as Tensor
 from eigentensor.graph.schedule import Schedule, is_loaded, schedule
 from eigentensor.lowering import functions
 from eigentensor.lowering.build import Draft, build
+from eigentensor.lowering.build import traced as build_traced
 from eigentensor.lowering.constants import float_pattern, identity
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.indices import interval, simplify
@@ -25,7 +26,7 @@ from eigentensor.lowering.kernel import INT32_MAX, Kernel, cast, fresh_array, wh
 from eigentensor.lowering.passes import substitute
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import Array, Named, Node, binary, const, load, node, reduction, rewrite
-from eigentensor.program.model import Bounds, Buffer, Kind, Role
+from eigentensor.program.model import Bounds, Buffer, Kind, Program, Role
 from eigentensor.program.ops import COMPARISONS, REDUCTIONS, DType, Op
 
 _ROLES = {Form.INPUT: Role.INPUT, Form.WEIGHT: Role.WEIGHT, Form.STATE: Role.STATE, Form.DATA: Role.CONSTANT}
@@ -42,8 +43,20 @@ def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
 
     Small results get an output `fingerprint` beside them, as captured ones do, unless it is False. Raises CaptureError.
     """
+    program = build(_draft(graph, {}, fingerprint))
+    weights, states = (_data(graph.data, program.named(role)) for role in (Role.WEIGHT, Role.STATE))
+    return GraphProgram(program, weights, states)
+
+
+def traced(graph: Graph, origins: Mapping[Tensor, str]) -> tuple[Program, tuple[str, ...]]:
+    """The program of a graph, without a fingerprint, and for each of its calls the origin of the node that it computes,
+    empty where that has none. Raises CaptureError."""
+    return build_traced(_draft(graph, origins, fingerprint=False))
+
+
+def _draft(graph: Graph, origins: Mapping[Tensor, str], fingerprint: bool) -> Draft:
     plan = schedule(graph.roots)
-    lowering = _Lowering(plan)
+    lowering = _Lowering(plan, origins)
     kernels = lowering.kernels()
     named = {(Kind.OUTPUT, name): n for name, n in graph.outputs.items()}
     named |= {(Kind.STATE, name): n for name, n in graph.states.items()}
@@ -54,9 +67,7 @@ def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
         if name not in read:  # a state that nothing looks at goes in all the same
             externals[fresh_array(n.dtype, n.elements)] = Buffer(Role.STATE, n.dtype, n.shape, name)
     variables = {n.arg.name: n.arg for n in plan.order if n.op is Form.VARIABLE}
-    program = build(Draft(kernels, externals, results, tuple(variables.values()), fingerprint))
-    weights, states = (_data(graph.data, program.named(role)) for role in (Role.WEIGHT, Role.STATE))
-    return GraphProgram(program, weights, states)
+    return Draft(kernels, externals, results, tuple(variables.values()), fingerprint)
 
 
 def _buffer(n: Tensor) -> Buffer:
@@ -78,8 +89,8 @@ def _data(data: Mapping[str, NDArray[Any]], buffers: Mapping[str, Buffer]) -> di
 class _Lowering:
     """Expressions of every node for each access that computes it; `arrays` hold leaves and kernels' results."""
 
-    def __init__(self, plan: Schedule) -> None:
-        self.plan = plan
+    def __init__(self, plan: Schedule, origins: Mapping[Tensor, str]) -> None:
+        self.plan, self.origins = plan, origins
         stored = [n for n in plan.order if n.op in _ROLES or n in plan.kernels]
         self.leaves = {n: fresh_array(n.dtype, n.elements) for n in stored if n.op in _ROLES}
         self.arrays: dict[Tensor, Array] = self.leaves | {n: fresh_array(n.dtype, n.elements) for n in plan.kernels}
@@ -94,7 +105,8 @@ class _Lowering:
             if n in self.plan.kernels:
                 axes = self.plan.kernels[n]
                 own = self.values[n, self.plan.accesses[n][0]]
-                made.append(Kernel(self.arrays[n], tuple(axis for axis in axes if axis.extent != 1), own))
+                ranges = tuple(axis for axis in axes if axis.extent != 1)
+                made.append(Kernel(self.arrays[n], ranges, own, self.origins.get(n, "")))
         return made
 
     def _value(self, n: Tensor, access: Access) -> Node:

@@ -3,28 +3,39 @@
 `import eigentensor.gt as gt`, then what GT's documents say. What differs is in sdk/README.md.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from eigentensor.lazily import loading
 
 if TYPE_CHECKING:
+    from eigentensor.gt import client as client
+    from eigentensor.gt import debug as debug
+    from eigentensor.gt import nn as nn
+    from eigentensor.gt import signal as signal
     from eigentensor.gt.connection import close, gpu_workers
     from eigentensor.gt.creation import arange, from_numpy, full, manual_seed, ones, rand, randn, tensor, zeros
-    from eigentensor.gt.tensor import Tensor, cat, maximum, minimum, no_grad, stack, where
+    from eigentensor.gt.tensors import Tensor, cat, maximum, minimum, no_grad, stack, where
 
-float32, float16, int32, int64 = "float32", "float16", "int32", "int64"
+float64, float32, float16, int64, int32 = "float64", "float32", "float16", "int64", "int32"
 bool = "bool"  # noqa: A001 - GT's name
 
 __all__ = [
-    "Tensor", "arange", "cat", "close", "float16", "float32", "from_numpy", "full", "gpu_workers", "int32", "int64",
-    "manual_seed", "maximum", "minimum", "no_grad", "ones", "rand", "randn", "stack", "tensor", "where", "zeros",
+    "Tensor", "arange", "cat", "close", "float16", "float32", "float64", "from_numpy", "full", "gpu_workers",
+    "int32", "int64", "manual_seed", "maximum", "minimum", "no_grad", "ones", "rand", "randn", "stack",
+    "tensor", "where", "zeros",
 ]  # fmt: skip
 
-__getattr__ = loading(
+_MODULES = ("client", "debug", "nn", "signal")
+_load = loading(
     __name__,
     {
         "connection": "close gpu_workers",
         "creation": "arange from_numpy full manual_seed ones rand randn tensor zeros",
-        "tensor": "Tensor cat maximum minimum no_grad stack where",
+        "tensors": "Tensor cat maximum minimum no_grad stack where",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    return import_module(f"{__name__}.{name}") if name in _MODULES else _load(name)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eigentensor.errors import CaptureError
 from eigentensor.gt.connection import recorder
-from eigentensor.gt.tensor import Tensor, placed, type_named
+from eigentensor.gt.tensors import Tensor, placed, type_named
 from eigentensor.numerics.dtypes import DType
 from eigentensor.stream.operations import encoded, user_line
 from eigentensor.stream.recorder import Recorder, Value

@@ -20,7 +20,7 @@ from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.stream.operations import Kind, kind_of, kind_of_result
-from eigentensor.stream.segment import INPUT, Entry, Key, Segment, lowered
+from eigentensor.stream.segment import INPUT, Entry, Key, Segment, described, lowered
 
 #: Instructions after which a segment ends though nobody looks.
 LONGEST = 256
@@ -126,6 +126,11 @@ class Recorder:
             living = [value for of in made if (value := of()) is not None]
             if living:
                 self._send(Key(tuple(entries), tuple([value.place for value in living])), living, inputs)
+
+    def pending(self) -> list[str]:
+        """The entries of the segment that is being recorded, one text for each."""
+        with self._lock:
+            return [described(place, entry) for place, entry in enumerate(self._entries)]
 
     def turn(self) -> None:
         """Ends the segment before its next instruction: a turn of a loop is one segment then, and what is let go until

@@ -150,7 +150,7 @@ class Tensor:
 
     def clone(self) -> "Tensor":
         """The same elements, and gradients through them; what is changed in place later leaves it as it is."""
-        return _record("reshape", self.shape, self)
+        return repeated(self)
 
     def numpy(self) -> NDArray[Any]:
         """The elements as an array of the caller's own; what is missing is computed first."""
@@ -577,6 +577,11 @@ def _between(op: str, a: Operand, b: Operand) -> Tensor:
     elif isinstance(a, int | float) and isinstance(b, Tensor):
         return _record(op, (0, encoded(a)), b)
     return _record(op, None, tensor_of(a), tensor_of(b))
+
+
+def repeated(x: Tensor) -> Tensor:
+    """The same elements once more."""
+    return _record("reshape", x.shape, x)
 
 
 def tensor_of(value: Operand) -> Tensor:
