@@ -24,6 +24,7 @@ from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.indices import interval, simplify
 from eigentensor.lowering.kernel import INT32_MAX, Kernel, cast, fresh_array, where
 from eigentensor.lowering.passes import substitute
+from eigentensor.lowering.shards import Shards
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import Array, Named, Node, binary, const, load, node, reduction, rewrite
 from eigentensor.program.model import Bounds, Buffer, Kind, Program, Role
@@ -38,12 +39,13 @@ _LIFTED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.FLOORDIV, Op.FLO
 _APART = frozenset({Op.LOAD, Op.CONST, *REDUCTIONS})
 
 
-def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
+def lower(graph: Graph, *, fingerprint: bool = True, shards: Shards = 1) -> GraphProgram:
     """The program of a graph with those of its data that it needs.
 
-    Small results get an output `fingerprint` beside them, as captured ones do, unless it is False. Raises CaptureError.
+    Small results get an output `fingerprint` beside them, as captured ones do, unless it is False. Reductions over axes
+    that `shards` name are cut by shards, as in captured ones. Raises CaptureError.
     """
-    program = build(_draft(graph, {}, fingerprint))
+    program = build(_draft(graph, {}, fingerprint, shards))
     weights, states = (_data(graph.data, program.named(role)) for role in (Role.WEIGHT, Role.STATE))
     return GraphProgram(program, weights, states)
 
@@ -51,10 +53,10 @@ def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
 def traced(graph: Graph, origins: Mapping[Tensor, str]) -> tuple[Program, tuple[str, ...]]:
     """The program of a graph, without a fingerprint, and for each of its calls the origin of the node that it computes,
     empty where that has none. Raises CaptureError."""
-    return build_traced(_draft(graph, origins, fingerprint=False))
+    return build_traced(_draft(graph, origins, fingerprint=False, shards=1))
 
 
-def _draft(graph: Graph, origins: Mapping[Tensor, str], fingerprint: bool) -> Draft:
+def _draft(graph: Graph, origins: Mapping[Tensor, str], fingerprint: bool, shards: Shards) -> Draft:
     plan = schedule(graph.roots)
     lowering = _Lowering(plan, origins)
     kernels = lowering.kernels()
@@ -67,7 +69,7 @@ def _draft(graph: Graph, origins: Mapping[Tensor, str], fingerprint: bool) -> Dr
         if name not in read:  # a state that nothing looks at goes in all the same
             externals[fresh_array(n.dtype, n.elements)] = Buffer(Role.STATE, n.dtype, n.shape, name)
     variables = {n.arg.name: n.arg for n in plan.order if n.op is Form.VARIABLE}
-    return Draft(kernels, externals, results, tuple(variables.values()), fingerprint)
+    return Draft(kernels, externals, results, tuple(variables.values()), fingerprint, shards)
 
 
 def _buffer(n: Tensor) -> Buffer:
