@@ -17,7 +17,9 @@ from eigentensor.gt import connection, nn
 from eigentensor.gt.nn import SGD, Adam, Linear, Module
 from eigentensor.stream.segment import Key, Segment
 
-DIGITS = Path(__file__).parents[2] / "client" / "examples" / "digits.safetensors"
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "client" / "examples" / "digits.safetensors"
+README = ROOT / "sdk" / "README.md"
 
 
 @pytest.fixture(autouse=True)
@@ -344,7 +346,7 @@ def sent() -> list[Segment]:
     """The segments that are sent from here on."""
     segments: list[Segment] = []
 
-    def note(segment: Segment, _: Key) -> None:
+    def note(_: bytes, __: Key, segment: Segment) -> None:
         segments.append(segment)
 
     connection.recorder().sent = note
@@ -449,3 +451,9 @@ def test_gts_older_names_are_there() -> None:
     from eigentensor.gt.client.nn import Linear as OlderLinear
 
     assert gt.client.nn.SGD is SGD and OlderLinear is Linear and no_grad is gt.no_grad
+
+
+def test_the_lines_of_the_readme_learn(capsys: pytest.CaptureFixture[str]) -> None:
+    section = (README.read_text().partition("## Streams, and GT's way of working")[2]).partition("```python\n")[2]
+    exec(section.partition("```")[0], {})
+    assert capsys.readouterr().out == "True\n"

@@ -27,7 +27,7 @@ def segments(own: Recorder) -> list[Segment]:
     """The segments that are sent from here on."""
     sent: list[Segment] = []
 
-    def note(segment: Segment, _: Key) -> None:
+    def note(_: bytes, __: Key, segment: Segment) -> None:
         sent.append(segment)
 
     own.sent = note
@@ -95,6 +95,35 @@ def test_a_segment_ends_when_it_is_long_and_before_a_turn_goes_on(own: Recorder)
     del let_go
     own.emit("neg", None, kept)
     assert len(sent[-1].program.outputs) == 1 and len(own.pending()) == 2
+
+
+def looped(own: Recorder, seen: list[Segment]) -> tuple[list[bytes], int]:
+    """What a loop leaves that nobody looks into, and how many segments it took."""
+    x, y = given(own, 0.1, 0.7), given(own, 0.3, -2)
+    kept = x
+    for number in range(24):
+        x = own.emit("tanh", None, own.emit("add", None, own.emit("mul", None, x, y), y))
+        if number == 10:
+            kept = x
+    before = len(seen)
+    results = [own.read(value).tobytes() for value in (x, kept)]
+    return results, before + 1
+
+
+def test_segments_that_follow_each_other_again_and_again_become_one_with_the_same_bits(own: Recorder) -> None:
+    sent = segments(own)
+    own.longest = 9
+    results, counts = [], []
+    for _ in range(12):
+        before = len(sent)
+        result, after = looped(own, sent)
+        results.append(result)
+        counts.append(after - before)
+        if own.joiner is not None:
+            own.joiner.join(60)
+    assert all(result == results[0] for result in results)
+    assert counts[0] > 2 * counts[-1]
+    assert max(len(segment.inputs) for segment in sent) == 2
 
 
 def test_a_value_of_another_session_is_refused(own: Recorder) -> None:

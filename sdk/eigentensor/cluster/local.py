@@ -149,8 +149,14 @@ class LocalSession:
                 self._tensors.pop(handle, None)
 
     def configure(self, signals: str) -> None:
-        """As the protocol says. Here signals say only what is compiled at its first sight."""
-        raise ExecutionError("signals are not read yet", fix="Leave the configuration out: names alone change nothing.")
+        """As the protocol says: here they say only what is compiled at its first sight. Raises ConfigError, with the
+        line, for a text that is no configuration."""
+        from eigentensor.sharding.signals import parse  # few have any
+
+        known = parse(signals)
+        with self._lock:
+            self._refuse_closed()
+            self._compile_at_once = frozenset(name for name, of in known.by_name.items() if of.compile)
 
     def stats(self) -> Stats:
         """As the protocol says; there is one worker, this process."""

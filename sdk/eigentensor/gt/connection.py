@@ -3,12 +3,20 @@
 import atexit
 import os
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from eigentensor.cluster.local import LocalSession
 from eigentensor.cluster.session import Session
 from eigentensor.errors import ConfigError
 from eigentensor.stream.recorder import Recorder
+from eigentensor.talk import say
 
+if TYPE_CHECKING:
+    from eigentensor.sharding.signals import Signals
+
+#: Variables that name a YAML file of signals, and a file that instructions are written to: ours, and GT's.
+CONFIG = ("EIGENTENSOR_SIGNALS", "GT_CONFIG")
+LOG = ("EIGENTENSOR_INSTRUCTION_LOG", "GT_INSTRUCTION_LOG")
 #: Variables of GT that this package does not follow, and why.
 REFUSED = {
     "GT_BACKEND": "there is one backend: programs, whose bits are the same on every device",
@@ -17,23 +25,18 @@ REFUSED = {
 
 _lock = RLock()
 _recorder: Recorder | None = None
+_signals: "Signals | None" = None
 
 
 def recorder() -> Recorder:
     """The recorder of this process; the first call opens a session here. Raises ConfigError for a variable of GT's that
-    is not followed."""
-    global _recorder
+    is not followed, and for a configuration that is none."""
     if _recorder is None:
         with _lock:
             if _recorder is None:
                 open_session(LocalSession())
     assert _recorder is not None
     return _recorder
-
-
-def is_open() -> bool:
-    """Whether there is a session already."""
-    return _recorder is not None
 
 
 def open_session(session: Session) -> None:
@@ -48,7 +51,14 @@ def open_session(session: Session) -> None:
                 "tensors were made already, and they are in another session",
                 fix="Call gpu_workers or connect before the first tensor, or close first.",
             )
-        _recorder = Recorder(session)
+        opened = Recorder(session)
+        if path := _of_environment(LOG):
+            from eigentensor.gt.log import instruction_log  # few want one
+
+            opened.sent = instruction_log(path)
+        if known := signals():
+            _configure(session, known)
+        _recorder = opened
 
 
 def close() -> None:
@@ -66,6 +76,38 @@ def gpu_workers(count: int) -> None:
     if count < 1:
         raise ConfigError(f"{count} workers", fix="Ask for at least one.")
     open_session(LocalSession(threads=count))
+
+
+def signals() -> "Signals | None":
+    """What names of scopes mean: of the file that the environment names, until `set_signals`; None if nothing is said.
+
+    Raises ConfigError, with file and line, if that is no configuration.
+    """
+    global _signals
+    if _signals is None and (path := _of_environment(CONFIG)):
+        from eigentensor.sharding.signals import load  # few have any
+
+        _signals = load(path)
+    return _signals
+
+
+def set_signals(known: "Signals") -> None:
+    """Makes this what names of scopes mean, in the session that there is and in later ones."""
+    global _signals
+    with _lock:
+        _signals = known
+        if _recorder is not None:
+            _configure(_recorder.session, known)
+
+
+def _configure(session: Session, known: "Signals") -> None:
+    session.configure(known.to_yaml())
+    for remark in known.remarks(range(len(session.stats().workers))):
+        say(remark)
+
+
+def _of_environment(variables: tuple[str, ...]) -> str | None:
+    return next((value for variable in variables if (value := os.environ.get(variable))), None)
 
 
 atexit.register(close)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from threading import local
 
 from eigentensor.errors import ConfigError
-from eigentensor.gt.connection import recorder
+from eigentensor.gt.connection import recorder, signals
 from eigentensor.gt.tensors import Tensor, repeated
 
 
@@ -23,7 +23,8 @@ _entered = _Entered()
 @contextmanager
 def context(name: str, backward: str | None = None) -> Iterator[None]:
     """What this thread does within carries this signal, and its gradients the other one. The innermost scope holds."""
-    with recorder().within(name, backward):
+    scope = recorder().scope
+    with recorder().within(*_holding(name, backward, (scope.signal, scope.backward))):
         yield
 
 
@@ -35,7 +36,16 @@ def enter(name: str, backward: str | None = None) -> None:
     """Begins a scope that `exit` ends."""
     scope = recorder().scope
     _entered.scopes.append((name, scope.signal, scope.backward))
-    scope.signal, scope.backward = name, backward
+    scope.signal, scope.backward = _holding(name, backward, (scope.signal, scope.backward))
+
+
+def _holding(name: str, backward: str | None, outer: tuple[str | None, str | None]) -> tuple[str | None, str | None]:
+    """The signals of a scope and of its gradients: those of the scope around it, if nothing is said about this one."""
+    known = signals()
+    config = known.by_name.get(name) if known else None
+    if known and config is None and outer[0] in known.by_name:
+        return outer
+    return name, backward or (config.backward_signal if config else None)
 
 
 def exit(name: str) -> None:  # noqa: A001 - GT's name

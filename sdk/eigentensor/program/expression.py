@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import reduce as fold
 from itertools import count
 from math import prod
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -59,6 +60,7 @@ class Node:
 
 
 _interned: "WeakValueDictionary[tuple[object, ...], Node]" = WeakValueDictionary()
+_interning = Lock()
 
 
 def node(op: Op, dtype: DType, *src: Node, arg: Hashable = None) -> Node:
@@ -66,7 +68,10 @@ def node(op: Op, dtype: DType, *src: Node, arg: Hashable = None) -> Node:
     key = (op, dtype, tuple(map(id, src)), arg)
     result = _interned.get(key)
     if result is None:
-        result = _interned[key] = Node(op, dtype, src, arg)
+        with _interning:  # of two threads, both get what one of them made
+            result = _interned.get(key)
+            if result is None:
+                result = _interned[key] = Node(op, dtype, src, arg)
     return result
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from threading import RLock, local
+from threading import RLock, Thread, local
 from typing import Any
 from weakref import ref
 
@@ -19,6 +19,7 @@ from eigentensor.cluster.session import Session
 from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.stream.joining import MOST, SIGHTS, Ended, joined
 from eigentensor.stream.operations import Kind, kind_of, kind_of_result
 from eigentensor.stream.segment import INPUT, Entry, Key, Segment, described, lowered
 
@@ -55,11 +56,12 @@ class Scope(local):
 class Recorder:
     """Records instructions for a session, from any thread. `sent` is told of each segment as it is sent."""
 
-    def __init__(self, session: Session, sent: Callable[[Segment, Key], None] | None = None) -> None:
+    def __init__(self, session: Session, sent: Callable[[bytes, Key, Segment], None] | None = None) -> None:
         self.session = session
         self.sent = sent
         self.scope = Scope()
         self.longest = LONGEST
+        self._limit = 0  #: of this segment, if it goes on where others ended
         self._is_due = False
         self._lock = RLock()
         self._kinds: dict[tuple[Any, ...], Kind] = {}  #: of results, by operation, argument and kinds of operands
@@ -67,6 +69,10 @@ class Recorder:
         self._signals: dict[bytes, object] = {}  #: as they were last defined, by root
         self._held: dict[int, ref[Value]] = {}
         self._freed: list[int] = []
+        self._before: Ended | None = None  #: the last segment, if it ended because it was long
+        self._pairs: dict[tuple[Key, Key], int] = {}  #: how often one followed the other
+        self._goes_on: set[Key] = set()
+        self.joiner: Thread | None = None  #: joins segments, one pair at a time
         self._number = next(_numbers)  #: of the segment that is being recorded
         self._entries: list[Entry] = []
         self._made: list[ref[Value]] = []
@@ -91,8 +97,8 @@ class Recorder:
             value = Value(kind, number, len(entries))
             entries.append((op, arg, kind, self.scope.signal, *[operand.place for operand in operands]))
             self._made.append(ref(value))
-            if len(entries) >= self.longest:
-                self.end()
+            if len(entries) >= (self._limit or self.longest):
+                self._full()
             return value
 
     def put(self, array: NDArray[Any], dtype: DType) -> Value:
@@ -120,12 +126,11 @@ class Recorder:
     def end(self) -> None:
         """Ends the segment that is being recorded, and sends it."""
         with self._lock:
-            entries, made, inputs = self._entries, self._made, self._inputs
-            self._entries, self._made, self._inputs, self._is_due = [], [], [], False
-            self._number = next(_numbers)
-            living = [value for of in made if (value := of()) is not None]
+            living = self._living()
             if living:
-                self._send(Key(tuple(entries), tuple([value.place for value in living])), living, inputs)
+                self._end(self._key(living), living)
+            else:
+                self._begin()
 
     def pending(self) -> list[str]:
         """The entries of the segment that is being recorded, one text for each."""
@@ -154,6 +159,59 @@ class Recorder:
         kind = self._kinds[op, arg, *kinds] = kind_of_result(op, arg, kinds)
         return kind
 
+    def _begin(self) -> None:
+        """Another segment is recorded from here on."""
+        self._entries, self._made, self._inputs = [], [], []
+        self._number, self._limit, self._is_due, self._before = next(_numbers), 0, False, None
+
+    def _living(self) -> list[Value]:
+        return [value for of in self._made if (value := of()) is not None]
+
+    def _key(self, living: Sequence[Value]) -> Key:
+        return Key(tuple(self._entries), tuple([value.place for value in living]))
+
+    def _full(self) -> None:
+        """Ends a segment that is long, unless it goes on into what mostly follows it."""
+        living = self._living()
+        key = self._key(living)
+        if key in self._goes_on and len(self._entries) < MOST * self.longest:
+            self._limit = len(self._entries) + self.longest
+        elif living:
+            self._end(key, living, is_long=True)
+        else:
+            self.end()
+
+    def _end(self, key: Key, living: Sequence[Value], is_long: bool = False) -> None:
+        inputs, before = self._inputs, self._before
+        self._begin()
+        ended = self._send(key, living, inputs)
+        if before is not None:
+            self._follow(before, ended)
+        self._before = ended if is_long else None
+
+    def _follow(self, first: Ended, second: Ended) -> None:
+        """Has two segments joined, beside whatever else is done, when the one has followed the other often enough."""
+        if len(self._pairs) >= SEGMENTS:
+            self._pairs.clear()
+        pair = first.key, second.key
+        self._pairs[pair] = sights = self._pairs.get(pair, 0) + 1
+        is_free = self.joiner is None or not self.joiner.is_alive()
+        if sights >= SIGHTS and first.key not in self._goes_on and is_free:
+            key = joined(first, second, self._held)
+            self.joiner = Thread(target=self._join, args=[first.key, key], name="segment joiner", daemon=True)
+            self.joiner.start()
+
+    def _join(self, first: Key, both: Key) -> None:
+        try:
+            segment = lowered(both)
+            root = self.session.define(segment.program, segment.signals)
+        except EigenTensorError:
+            return  # the two go on as they are
+        with self._lock:
+            self._segments[both] = segment, root
+            self._signals[root] = segment.signals
+            self._goes_on.add(first)
+
     def _take(self, operand: Value) -> None:
         """Makes a value of an earlier segment one of this segment's inputs."""
         if not isinstance(operand.handle, int):
@@ -164,26 +222,27 @@ class Recorder:
         self._entries.append((INPUT, operand.kind))
         self._inputs.append(operand)
 
-    def _send(self, key: Key, living: Sequence[Value], inputs: list[Value]) -> None:
+    def _send(self, key: Key, living: Sequence[Value], inputs: list[Value]) -> Ended:
         try:
             segment, root = self._segment(key)
         except EigenTensorError as error:
             for value in living:
                 value.handle = error
             raise
-        of_input = {value.place: value.handle for value in inputs}
+        of_input: dict[int, int] = {value.place: value.handle for value in inputs}  # type: ignore[misc]
         outputs: dict[str, int] = {}
         for value, name in zip(living, segment.outputs.values(), strict=True):
             outputs[name] = self._hold(value)
-        named: dict[str, int] = {name: of_input[place] for place, name in segment.inputs.items()}  # type: ignore[misc]
+        named = {name: of_input[place] for place, name in segment.inputs.items()}
         inputs.clear()  # who holds none of them any more frees them with this segment
         freed, self._freed = self._freed, []
         if self._signals.get(root) != segment.signals:
             self._signals[root] = segment.signals
             self.session.define(segment.program, segment.signals)
         if self.sent is not None:
-            self.sent(segment, key)
+            self.sent(root, key, segment)
         self.session.run(root, named, outputs, freed=freed)
+        return Ended(key, of_input, dict(zip(outputs.values(), key.wanted, strict=True)))
 
     def _segment(self, key: Key) -> tuple[Segment, bytes]:
         known = self._segments.get(key)
