@@ -60,6 +60,7 @@ VERBS = {
 PARTS = {
     "watch": "Re-execute what others executed, and challenge what differs.",
     "operator": "Execute strangers' programs for money: bench, up, run, status, leave. Or choose one that does: list.",
+    "cluster": "One program on many devices, for one user or many: up, worker, status, top, run, down.",
     "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
 }
 #: What a client adds to the nouns of other parts: Typer applications under eigentensor_client.verbs.
@@ -68,14 +69,21 @@ ADDED = {"operator": ("operators:app",)}
 _KINDS: dict[int, tuple[type[EigenTensorError], ...]] = {
     1: (EigenTensorError,),
     2: (errors.BindingError, errors.TensorFileError, errors.GraphFileError),
-    3: (errors.ConfigError,),
+    3: (errors.ConfigError, errors.NotAdmitted),
     4: (errors.BlobNotFound, errors.TaskNotFound, errors.AppNotFound),
     5: (errors.InsufficientFunds,),
     6: (errors.NobodyAccepted, errors.ExecutorFailed, errors.TaskCancelled),
     7: (errors.CaptureError, errors.ToleranceExceeded, errors.ExecutionError),
     8: (errors.BlobCorrupt, errors.WrongBits, errors.WitnessError, errors.WrongResult, errors.WrongReceipt),
     9: (errors.NotYet, errors.NotMined),
-    10: (errors.ChainError, errors.StoreError, errors.ProcessDied, errors.ServiceBusy, errors.NoResponse),
+    10: (
+        errors.ChainError,
+        errors.StoreError,
+        errors.ProcessDied,
+        errors.ServiceBusy,
+        errors.NoResponse,
+        errors.ClusterError,
+    ),
     11: (errors.ProgramError, errors.DisputeError, errors.BlobTooLarge, errors.Reverted, errors.TaskError),
     12: (errors.ExecutorConvicted, errors.SessionRewound),
     13: (errors.NotChecked,),
@@ -88,6 +96,7 @@ _TOPICS = {
     "blob": "`eigentensor blob put FILE` gives the gateway a blob.",
     "cast": "`--cast float32` does that.",
     "channel": "`eigentensor channel list` shows yours; `channel open` opens one, `channel fund` adds to its deposit.",
+    "cluster": "`eigentensor cluster up` starts one and shows its address, `cluster status` says how it stands.",
     "funds": "`eigentensor wallet fund` gives tokens and coins on a local chain, `--to ADDRESS` to another account.",
     "joining": "`eigentensor operator up` does what is missing.",
     "keystore": "`eigentensor wallet list` shows those that have names, `wallet new` and `wallet import` make one.",

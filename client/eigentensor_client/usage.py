@@ -99,5 +99,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "operator drain": ("operator drain --wait", "operator drain --undo"),
     "operator leave": ("operator leave --keystore key.json --dry-run", "operator leave --keystore key.json --withdraw"),
     "operator list": ("operator list",),
+    "cluster up": ("cluster up --workers 4", "cluster up --bind 0.0.0.0:7700 --token tokens"),
+    "cluster worker": ("cluster worker --join $ADDRESS --token token --slots 2",),
+    "cluster status": ("cluster status", "cluster status --json"),
+    "cluster top": ("cluster top",),
+    "cluster run": ("cluster run matmul.program -i matrix_a=@a.npy -i matrix_b=@b.npy",),
+    "cluster down": ("cluster down",),
     "aggregator run": ("aggregator run --port 8600",),
 }

@@ -53,6 +53,11 @@ EigenTensorError
 │   ├── ChannelSpent        deposit, or what a batch may cost, is used up: `.needed`
 │   ├── NoResponse          the operator does not answer: what was asked may have happened
 │   └── ChannelClosed       it takes no calls: left, concluded, ended, or its pool is over
+├── ClusterError            sessions at a cluster
+│   ├── FrameRefused        bytes that are no frame, or one out of order: `.sequence`
+│   ├── NotAdmitted         the door lets nobody in like this
+│   ├── ConnectionLost      the other side of a session is away, and what the session held with it
+│   └── WorkerLost          a worker of a cluster went away: its work is done again elsewhere
 ├── ConfigError             settings, keys, funds
 │   ├── InsufficientFunds
 │   │   └── BudgetSpent     a service may not spend more: `.limit`, `.spent`, `.needed`
@@ -349,6 +354,39 @@ class ChannelClosed(ChannelError):
 
     usual_fix = "Open another one."
     usual_topic = "channel"
+
+
+class ClusterError(EigenTensorError):
+    """Sessions at a cluster, as their client, the door or a worker sees them."""
+
+
+class FrameRefused(ClusterError):
+    """Nothing that comes behind it is read. `sequence` is the number of the frame, or of the one that should come."""
+
+    usual_fix = "Both sides are to be of one version, and nobody else speaks there: connect anew."
+
+    def __init__(self, sequence: int, what: str, *, fix: str = "") -> None:
+        super().__init__(f"frame {sequence}: {what}", fix=fix)
+        self.sequence = sequence
+
+
+class NotAdmitted(ClusterError):
+    """A wrong token or certificate, another version, or a worker that computes otherwise."""
+
+
+class ConnectionLost(ClusterError):
+    """`session` names what a new connection may go on with for a while; empty: nothing."""
+
+    usual_fix = "Connect anew when it is there again."
+    usual_topic = "cluster"
+
+    def __init__(self, what: str, *, session: bytes = b"", fix: str = "", topic: str = "") -> None:
+        super().__init__(what, fix=fix, topic=topic)
+        self.session = session
+
+
+class WorkerLost(ClusterError):
+    """Nobody but the cluster itself sees it, unless there is no other worker for too long."""
 
 
 class ConfigError(EigenTensorError):

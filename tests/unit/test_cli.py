@@ -115,7 +115,10 @@ def test_an_error_is_an_object_if_json_is_wanted(capsys: pytest.CaptureFixture[s
 
 
 #: Commands without data of their own: a script, a story, and what serves until it is told to stop.
-WITHOUT_DATA = {"completion", "demo", "serve", "operator run", "aggregator run"}
+WITHOUT_DATA = {
+    "completion", "demo", "serve", "operator run", "aggregator run",
+    "cluster up", "cluster worker", "cluster top", "cluster down",
+}  # fmt: skip
 
 
 def test_every_command_has_help_and_json_and_can_be_quiet() -> None:
@@ -220,7 +223,7 @@ def test_a_shell_is_told_how_to_complete(capsys: pytest.CaptureFixture[str], she
     ("words", "completed"),
     [
         ("can", {"cancel"}),
-        ("c", {"cancel", "challenge", "channel", "completion"}),
+        ("c", {"cancel", "challenge", "channel", "cluster", "completion"}),
         ("task ex", {"explain"}),
         ("plan --max", {"--max-price"}),
     ],

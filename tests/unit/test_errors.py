@@ -14,6 +14,7 @@ import pytest
 import eigentensor
 import eigentensor_aggregator
 import eigentensor_client
+import eigentensor_cluster
 import eigentensor_economics
 import eigentensor_local
 import eigentensor_operator
@@ -27,8 +28,8 @@ from support.screens.errors import BASES, ELSEWHERE, HERE
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
-    eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_economics, eigentensor_local,
-    eigentensor_operator, eigentensor_serve,
+    eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_cluster, eigentensor_economics,
+    eigentensor_local, eigentensor_operator, eigentensor_serve,
 )  # fmt: skip
 SOURCES = {
     str(path.relative_to(Path(part.__path__[0]).parent)): path.read_text()

@@ -18,7 +18,12 @@ from eigentensor_client.cli import main
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-ROLES = {"eigentensor_aggregator": "aggregator", "eigentensor_operator": "operator", "eigentensor_serve": "client"}
+ROLES = {
+    "eigentensor_aggregator": "aggregator",
+    "eigentensor_cluster": "cluster",
+    "eigentensor_operator": "operator",
+    "eigentensor_serve": "client",
+}
 FOLDERS = [f for top in ("sdk", "operator", "aggregator", "client") for f in (ROOT / top).glob("eigentensor*")]
 
 

@@ -7,6 +7,9 @@ from tempfile import TemporaryDirectory
 
 from eigentensor import errors
 from eigentensor.chain import Network
+from eigentensor.cluster.address import check_folder
+from eigentensor.cluster.frames import HEAD, Reader
+from eigentensor.cluster.remote import RemoteSession
 from eigentensor.errors import EigenTensorError
 from eigentensor.program.codec import decode, encode
 from eigentensor.receipt import Receipt
@@ -32,7 +35,7 @@ def program(x): return x
 program.remote(numpy.ones(3, "float32"))
 """
 #: Never raised by their own name: what is caught when all below them are meant.
-BASES = {errors.EigenTensorError, errors.ProgramError, errors.ChannelError}
+BASES = {errors.EigenTensorError, errors.ProgramError, errors.ChannelError, errors.ClusterError}
 
 
 def _file(name: str, content: bytes, read: Callable[[Path], object]) -> None:
@@ -71,6 +74,11 @@ def _two_books(folder: Path) -> None:
         ledger.close()
 
 
+def _open_to_all(folder: Path) -> None:
+    folder.chmod(0o755)
+    check_folder(folder)
+
+
 def _dead(folder: Path) -> None:
     with Processes(folder) as processes:
         processes.start("false", ["false"], ready="never").wait_ready()
@@ -99,6 +107,9 @@ HERE: dict[type[EigenTensorError], Callable[[], object]] = {
     errors.TaskCancelled: lambda: _ends(State.CANCELLED),
     errors.NotChecked: lambda: _ends(State.FINAL, "checked"),
     errors.WrongReceipt: lambda: Receipt.from_bytes(b"{}"),
+    errors.FrameRefused: lambda: list(Reader(frozenset()).feed(bytes(HEAD.size))),
+    errors.NotAdmitted: lambda: _in_folder(_open_to_all),
+    errors.ConnectionLost: lambda: _in_folder(lambda folder: RemoteSession(f"unix:{folder / 'door'}")),
     errors.ConfigError: lambda: Network.load("nowhere"),
     errors.BudgetSpent: lambda: _in_folder(lambda folder: _asked(folder, 0, "a")),
     errors.KeyReused: lambda: _in_folder(lambda folder: _asked(folder, 9, "a", "b")),
@@ -155,6 +166,11 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
     "WrongBits": ("property/test_sample.py", "test_a_flipped_bit_in_a_sampled_element_is_found", "WrongBits"),
     "WitnessError": ("property/test_tracing.py", "test_a_claimed_value_has_one_pattern", "WitnessError"),
     "DisputeError": ("integration/test_player.py", "test_strangers_play_in_no_game", "DisputeError"),
+    "WorkerLost": (
+        "integration/test_cluster_failure.py",
+        "test_a_run_with_which_three_workers_go_away_is_given_up_and_says_so",
+        "WorkerLost",
+    ),
     "NotDisputable": (
         "e2e/test_money.py",
         "test_what_nobody_could_be_convicted_for_is_refused_before_anything_is_sent",

@@ -32,6 +32,7 @@ MODULES = (
     "eigentensor_serve.schemas",
     *(f"eigentensor_operator.{name}" for name in ("policy", "report", "schemas")),
     "eigentensor_aggregator.watch.watcher",
+    "eigentensor_cluster.schemas",
 )
 
 #: Members that say what an object is: ours, and those of OpenAI's.

@@ -1,0 +1,159 @@
+"""`eigentensor cluster`: up, worker, status, top, run, down. Nothing heavy is imported before a verb runs."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eigentensor.errors import ConfigError
+from eigentensor.talk import say
+
+app = typer.Typer(
+    help="One program on many devices: a door for clients, and workers behind it.", no_args_is_help=True,
+    add_completion=False, rich_markup_mode=None,
+)  # fmt: skip
+
+Cluster = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Address that `up` showed; by default EIGENTENSOR_CLUSTER, or one's own."),
+]
+Token = Annotated[
+    str | None, typer.Option("--token", help="File with your token; by default EIGENTENSOR_CLUSTER_TOKEN.")
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Execute without a sandbox: for clients who may do anything here.")
+]
+Device = Annotated[
+    str | None, typer.Option("--device", help="CPU (the default), CPU:LLVM, CL or CUDA; the last two with --trust.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on stdout.")]
+
+DOWN = 30.0  # seconds
+
+
+@app.command()
+def up(
+    workers: Annotated[int, typer.Option("--workers", min=0, max=4096, help="Slots of this process.")] = os.cpu_count()
+    or 1,
+    bind: Annotated[
+        str | None, typer.Option("--bind", help="HOST:PORT where others come, over TLS, with a token.")
+    ] = None,
+    token: Annotated[
+        Path | None, typer.Option("--token", help="File with all tokens; made if it is not there.")
+    ] = None,
+    trust: Trust = False,
+    device: Device = None,
+) -> None:
+    """Be a cluster until Ctrl-C: for this user's processes, and with --bind for others that have a token."""
+    from eigentensor.cluster.address import own_folder
+    from eigentensor_cluster.serving import Settings, parse_bind, serve
+
+    place = parse_bind(bind) if bind is not None else None
+    serve(Settings(own_folder(), workers, place, token, trust, device), say)
+
+
+@app.command()
+def worker(
+    join: Annotated[str | None, typer.Option("--join", help="Address that `up` showed; by default one's own.")] = None,
+    slots: Annotated[int, typer.Option("--slots", min=1, max=4096, help="Programs executed at a time.")] = 1,
+    token: Token = None,
+    trust: Trust = False,
+    device: Device = None,
+) -> None:
+    """Lend slots to a cluster, until it is down or Ctrl-C. The device is held to the reference first."""
+    from eigentensor.cluster.address import named, read_token
+    from eigentensor_cluster.serving import checked, running
+    from eigentensor_cluster.worker import work
+
+    address, secret = named(join), read_token(token)
+    running(work(address, secret, checked(trust, device, slots, say), slots, say))
+
+
+@app.command()
+def status(cluster: Cluster = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Who works, and for whom."""
+    from eigentensor.cluster.address import named, read_token
+    from eigentensor_cluster.keeper import Keeper, lines
+
+    stands = Keeper(named(cluster), read_token(token)).status()
+    if as_json:
+        typer.echo(json.dumps(stands.to_json()))
+        return
+    for line in lines(stands):
+        typer.echo(line)
+
+
+@app.command()
+def top(cluster: Cluster = None, token: Token = None) -> None:
+    """The same, again and again, until Ctrl-C."""
+    from eigentensor.cluster.address import named, read_token
+    from eigentensor_cluster.keeper import Keeper, screen
+
+    keeper = Keeper(named(cluster), read_token(token))
+    before = keeper.status()
+    if not sys.stdout.isatty():
+        typer.echo("\n".join(screen(before, before)))
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(Text("\n".join(screen(before, before))), auto_refresh=False, screen=True) as live:
+        while True:
+            time.sleep(1)
+            now = keeper.status()
+            live.update(Text("\n".join(screen(before, now)), no_wrap=True), refresh=True)
+            before = now
+
+
+@app.command()
+def run(
+    program: Annotated[Path, typer.Argument(help="A program file, with inputs alone.")],
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="NAME=@FILE.npy, or @FILE.safetensors.")
+    ] = None,
+    variables: Annotated[list[str] | None, typer.Option("--variable", "-v", help="NAME=NUMBER.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the results go, as .safetensors.")
+    ] = None,
+    cluster: Cluster = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Execute a program at a cluster."""
+    from eigentensor.cluster.remote import RemoteSession
+    from eigentensor_cluster.running import execute, lines, written
+
+    with RemoteSession(cluster, token) as session:
+        executed, results = execute(session, program, inputs or [], variables or [])
+    made = written(executed, results, output)
+    if as_json:
+        typer.echo(json.dumps(made.to_json()))
+        return
+    for line in lines(results):
+        typer.echo(line)
+
+
+@app.command()
+def down() -> None:
+    """Stop this user's cluster, with all sessions."""
+    from eigentensor.cluster.address import own_folder
+    from eigentensor_cluster.serving import process_of
+
+    folder = own_folder()
+    process = process_of(folder)
+    if process is None:
+        raise ConfigError(f"no cluster of this user is up in {folder}", fix="Start one with `eigentensor cluster up`.")
+    os.kill(process, signal.SIGTERM)
+    until = time.monotonic() + DOWN
+    while process_of(folder) == process:
+        if time.monotonic() > until:
+            raise ConfigError(
+                f"process {process} does not end", fix=f"It may be computing: wait, or `kill -9 {process}`."
+            )
+        time.sleep(0.05)
+    say("the cluster is down")

@@ -1,0 +1,286 @@
+"""The dispatcher: which session's run is next, where it is executed, what has to be there first, what is done again.
+
+All of it happens in one event loop. A run waits in its session until its inputs are there; sessions take turns by the
+seconds that their runs take. A worker that goes away costs time alone: what was there is made again elsewhere.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eigentensor.cluster.frames import IDENTITY
+from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
+from eigentensor_cluster.engine.interface import Spent, Work, Worker
+from eigentensor_cluster.queue import QUANTUM, Turns
+from eigentensor_cluster.sessions import Quota, Session, Share
+from eigentensor_cluster.tensors import DEPTH, Job, Poison, Tensor, revived
+
+LOSSES = 3  #: workers that may go away with a run before it is taken for the reason
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """A worker, how many of its slots are free, and what it has done."""
+
+    worker: Worker
+    free: int
+    runs: int = 0
+    seconds: float = 0.0
+
+
+class Dispatcher:
+    """Sessions on one side, workers on the other."""
+
+    def __init__(self, quota: Quota | None = None) -> None:
+        self.quota = quota or Quota()
+        self.sessions: dict[int, Session] = {}
+        self.places: dict[Worker, Place] = {}
+        self.replays = 0  #: runs that were executed again since their results were lost
+        self._turns, self._numbers, self._tensors = Turns(), count(1), count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, member: str, weight: float = 1.0) -> Session:
+        """A new session of somebody, whose runs count by that weight."""
+        session = Session(next(self._numbers), secrets.token_bytes(IDENTITY), member, self.quota, self._tensors)
+        self.sessions[session.number] = session
+        self._turns.join(session.number, weight)
+        return session
+
+    def end(self, session: Session) -> None:
+        """Forgets a session with all that it holds, here and at the workers."""
+        if self.sessions.pop(session.number, None) is not None:
+            self._turns.leave(session.number)
+            session.clear()
+            session.dropped.clear()
+            for worker in self.places:
+                worker.end(session.number)
+
+    def join(self, worker: Worker) -> None:
+        """A worker takes part from now on."""
+        self.places[worker] = Place(worker, worker.slots)
+        self.pump()
+
+    def lose(self, worker: Worker) -> None:
+        """A worker went away; what is asked of it raises WorkerLost by now."""
+        self.places.pop(worker, None)
+        self.pump()
+
+    def balance(self, session: Session) -> float:
+        """Seconds of a slot that a session may still take before others."""
+        return self._turns.balance(session.number)
+
+    def settle(self, session: Session) -> None:
+        """Frees what a session dropped, and begins what can begin: to be called when it took frames."""
+        self._release(session)
+        self.pump()
+
+    def asked(self, session: Session, handle: int) -> Tensor:
+        """The tensor that a handle stands for now, which stays until `value` is over. Raises BindingError for a number
+        that holds nothing."""
+        tensor = session.tensors.get(handle)
+        if tensor is None:
+            raise BindingError(f"there is no tensor {handle}")
+        session.use(tensor)
+        return tensor
+
+    async def value(self, session: Session, tensor: Tensor) -> NDArray[Any] | Poison:
+        """The elements of a tensor that was `asked` for, as soon as they are there; or why there are none."""
+        try:
+            while tensor.poison is None:
+                with suppress(WorkerLost):
+                    if tensor.is_there:
+                        return await self._elements(session, tensor)
+                self._revive(session, tensor)
+                self.pump()
+                if not tensor.is_settled:
+                    tensor.waiting.append(future := asyncio.get_running_loop().create_future())
+                    await future
+            return tensor.poison
+        finally:
+            session.leave(tensor)
+            self._release(session)
+
+    def pump(self) -> None:
+        """Begins as many runs as can begin now."""
+        while any(place.free for place in self.places.values()):
+            waiting = {number for number, session in self.sessions.items() if self._next(session) is not None}
+            chosen = self._turns.next(waiting)
+            if chosen is None:
+                return
+            self._begin(self.sessions[chosen])
+
+    def _next(self, session: Session) -> Job | None:
+        """The run that a session begins next, if one can begin."""
+        for job in session.again:
+            if self._is_ready(session, job):
+                return job
+        while session.queue:
+            job = session.queue[0]
+            if (poison := job.poison) is None:
+                return job if self._is_ready(session, job) else None
+            session.queue.popleft()
+            self._poisoned(session, job, poison)
+        return None
+
+    def _is_ready(self, session: Session, job: Job) -> bool:
+        if job.is_ready:
+            return True
+        for tensor in job.recipe.inputs:
+            self._revive(session, tensor)
+        return False
+
+    def _revive(self, session: Session, tensor: Tensor) -> None:
+        """Lets what made a lost tensor be executed again."""
+        jobs = revived(tensor)
+        self.replays += len(jobs)
+        session.again.extend(jobs)
+
+    def _begin(self, session: Session) -> None:
+        job = self._next(session)
+        assert job is not None
+        (session.again if job in session.again else session.queue).remove(job)
+        place = self._nearest(job)
+        place.free -= 1
+        session.under_way += 1
+        expected = job.recipe.defined.seconds or QUANTUM
+        self._turns.begin(session.number, expected)
+        self._keep(self._execute(session, job, place, expected))
+
+    def _nearest(self, job: Job) -> Place:
+        """Where most of the bytes are that a run reads, among those with a free slot."""
+        free = [place for place in self.places.values() if place.free]
+        return max(free, key=lambda p: (sum(t.size for t in job.recipe.inputs if p.worker in t.places), p.free))
+
+    async def _execute(self, session: Session, job: Job, place: Place, expected: float) -> None:
+        spent, worker = Spent(0.0, 0), place.worker
+        try:
+            moves = [self._bring(session, tensor, worker) for tensor in job.recipe.inputs]
+            for outcome in await asyncio.gather(*moves, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+            self._check_lives(session)
+            spent = await worker.run(self._work(session, job))
+        except WorkerLost as error:
+            job.losses += worker.is_lost
+            if job.losses < LOSSES:
+                session.queue.appendleft(job)
+            else:
+                what = f"{LOSSES} workers that executed it went away: {error.what}"
+                self._poisoned(session, job, Poison(job.recipe.sequence, WorkerLost(what)))
+        except EigenTensorError as error:
+            self._poisoned(session, job, Poison(job.recipe.sequence, error))
+        else:
+            self._done(session, job, place, spent)
+        place.free += 1
+        session.under_way -= 1
+        self._turns.end(session.number, expected, spent.seconds)
+        if session.number in self.sessions:
+            self._release(session)
+            if not (session.under_way or session.queue or session.again):
+                self._turns.rest(session.number)
+        self.pump()
+
+    def _check_lives(self, session: Session) -> None:
+        """Raises ExecutionError, which nobody hears of, if the session has ended: nothing is left of it anywhere."""
+        if session.number not in self.sessions:
+            raise ExecutionError("the session is over")
+
+    def _work(self, session: Session, job: Job) -> Work:
+        recipe = job.recipe
+        outputs = [0] * len(recipe.defined.program.results)
+        for tensor in job.outputs:
+            outputs[tensor.index] = tensor.number
+        inputs = tuple(tensor.number for tensor in recipe.inputs)
+        of = recipe.defined
+        return Work(session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables)
+
+    def _done(self, session: Session, job: Job, place: Place, spent: Spent) -> None:
+        """Counts a run, and lets its results be read."""
+        defined, share = job.recipe.defined, session.shares.setdefault(place.worker.name, Share())
+        defined.seconds = min(defined.seconds or spent.seconds, spent.seconds) or 1e-6
+        for one in (share, place):
+            one.runs, one.seconds = one.runs + 1, one.seconds + spent.seconds
+        session.runs, session.compiled = session.runs + 1, session.compiled + spent.compiled
+        job.recipe.depth = 1 + max((tensor.depth for tensor in job.recipe.inputs), default=0)
+        for tensor in job.outputs:
+            tensor.places.add(place.worker)
+            tensor.settle()
+            if (elements := place.worker.at_hand(session.number, tensor.number)) is not None:
+                tensor.copy, tensor.made = elements, None
+            elif tensor.depth >= DEPTH or session.kept > session.quota.held // 2:
+                self._keep(self._copy(session, tensor))
+            session.drop(tensor)
+        self._left(session, job)
+
+    def _poisoned(self, session: Session, job: Job, poison: Poison) -> None:
+        for tensor in job.outputs:
+            tensor.poison = poison
+            tensor.settle()
+            session.drop(tensor)
+        self._left(session, job)
+
+    def _left(self, session: Session, job: Job) -> None:
+        for tensor in job.recipe.inputs:
+            session.leave(tensor)
+
+    async def _copy(self, session: Session, tensor: Tensor) -> None:
+        """Keeps a tensor's elements here: what it was made of is needed no more."""
+        session.use(tensor)
+        try:
+            tensor.copy = await self._elements(session, tensor)
+            tensor.made = None
+        except WorkerLost:
+            pass  # it is made again, if it is wanted
+        finally:
+            session.leave(tensor)
+            self._release(session)
+
+    async def _bring(self, session: Session, tensor: Tensor, worker: Worker) -> None:
+        """Sees that a tensor is at a worker."""
+        if worker in tensor.places:
+            return
+        task = tensor.coming.get(worker)
+        if task is None:
+            task = tensor.coming[worker] = asyncio.create_task(self._move(session, tensor, worker))
+        await asyncio.shield(task)
+
+    async def _move(self, session: Session, tensor: Tensor, worker: Worker) -> None:
+        try:
+            elements = await self._elements(session, tensor)
+            self._check_lives(session)
+            await worker.put(session.number, tensor.number, elements, tensor.dtype)
+            tensor.places.add(worker)
+        finally:
+            del tensor.coming[worker]
+
+    async def _elements(self, session: Session, tensor: Tensor) -> NDArray[Any]:
+        """A tensor's elements. Raises WorkerLost if they are nowhere any more."""
+        if tensor.copy is not None:
+            return tensor.copy
+        for worker in tensor.places:
+            if not worker.is_lost:
+                return await worker.get(session.number, tensor.number)
+        raise WorkerLost(f"tensor {tensor.number} went with its worker")
+
+    def _release(self, session: Session) -> None:
+        """Frees at the workers what a session dropped."""
+        dropped, session.dropped = session.dropped, []
+        numbers: dict[Worker, list[int]] = {}
+        for tensor in dropped:
+            for worker in tensor.places:
+                if not worker.is_lost:
+                    numbers.setdefault(worker, []).append(tensor.number)
+            tensor.places.clear()
+        for worker, some in numbers.items():
+            worker.free(session.number, some)
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

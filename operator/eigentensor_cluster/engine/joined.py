@@ -1,0 +1,125 @@
+"""A worker in a process of its own, as the dispatcher has it: what is asked goes out in frames, and is answered."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eigentensor.cluster import frames
+from eigentensor.cluster.frames import Frame, Hello
+from eigentensor.cluster.pieces import Gathered, puts
+from eigentensor.errors import EigenTensorError, FrameRefused, WorkerLost
+from eigentensor.numerics.dtypes import DType
+from eigentensor_cluster.engine.interface import Spent, Work
+from eigentensor_cluster.peers import Peer
+
+_Answer = asyncio.Future[Any]
+
+
+class Joined:
+    """A worker at the other end of a connection."""
+
+    def __init__(self, peer: Peer, hello: Hello, name: str) -> None:
+        self.name, self.host, self.device, self.slots = name, hello.name, hello.device, hello.slots
+        self.is_lost = False
+        self._peer, self._tenant = peer, 0
+        self._defined: set[tuple[int, bytes]] = set()
+        self._asked: dict[int, _Answer] = {}
+        self._gathered: dict[int, Gathered] = {}
+
+    async def put(self, session: int, number: int, value: NDArray[Any], dtype: DType) -> None:
+        """As `Worker.put`."""
+        self._of(session)
+        for frame in puts(number, value, dtype):
+            self._send(frame)
+        await self._peer.drained()
+
+    def run(self, work: Work) -> Awaitable[Spent]:
+        """As `Worker.run`."""
+        self._of(work.session)
+        if (work.session, work.root) not in self._defined:
+            self._defined.add((work.session, work.root))
+            self._send(frames.Define(work.encoded))
+        return self._ask(frames.Run(work.root, work.inputs, work.outputs, work.variables))
+
+    def get(self, session: int, number: int) -> Awaitable[NDArray[Any]]:
+        """As `Worker.get`."""
+        self._of(session)
+        return self._ask(frames.Get(number))
+
+    def at_hand(self, session: int, number: int) -> NDArray[Any] | None:
+        """As `Worker.at_hand`: nothing is."""
+        return None
+
+    def free(self, session: int, numbers: Sequence[int]) -> None:
+        """As `Worker.free`."""
+        self._of(session)
+        for first in range(0, len(numbers), frames.NUMBERS):
+            self._send(frames.Free(tuple(numbers[first : first + frames.NUMBERS])))
+
+    def end(self, session: int) -> None:
+        """As `Worker.end`."""
+        self._send(frames.End(session))
+        self._defined = {(whose, root) for whose, root in self._defined if whose != session}
+
+    def answer(self, sequence: int, frame: Frame) -> None:
+        """What the worker answered. Raises FrameRefused for an answer to nothing."""
+        asked = frame.asked if isinstance(frame, frames.Value | frames.Done | frames.Failed) else 0
+        future = self._asked.get(asked)
+        if future is None:
+            raise FrameRefused(sequence, "a worker answers what nobody asked")
+        try:
+            value = self._value(sequence, frame)
+        except EigenTensorError as error:
+            if isinstance(error, FrameRefused):
+                raise
+            value = error
+        if value is None:
+            return
+        del self._asked[asked]
+        if future.done():
+            return
+        if isinstance(value, EigenTensorError):
+            future.set_exception(value)
+        else:
+            future.set_result(value)
+
+    def lose(self) -> None:
+        """It is away: whoever waits for an answer has WorkerLost."""
+        self.is_lost = True
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(self._away())
+        self._asked.clear()
+
+    def _value(self, sequence: int, frame: Frame) -> Any:
+        """What an answer gives, or the error that it reports; None if more is to come."""
+        if isinstance(frame, frames.Done):
+            return Spent(frame.seconds, frame.compiled)
+        if isinstance(frame, frames.Failed):
+            return frames.error_of(frame)
+        assert isinstance(frame, frames.Value)
+        if frame.asked not in self._gathered:
+            self._gathered[frame.asked] = Gathered(frame)
+        gathered = self._gathered[frame.asked]
+        gathered.add(sequence, frame)
+        return self._gathered.pop(frame.asked).array() if gathered.is_whole else None
+
+    def _of(self, session: int) -> None:
+        if session != self._tenant:
+            self._tenant = session
+            self._send(frames.Tenant(session))
+
+    def _ask(self, frame: Frame) -> _Answer:
+        future: _Answer = asyncio.get_running_loop().create_future()
+        self._asked[self._send(frame)] = future
+        return future
+
+    def _send(self, frame: Frame) -> int:
+        if self.is_lost:
+            raise self._away()
+        return self._peer.send(frame)
+
+    def _away(self) -> WorkerLost:
+        return WorkerLost(f"worker {self.name} on {self.host} went away")

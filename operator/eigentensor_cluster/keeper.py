@@ -1,0 +1,95 @@
+"""Looking at a cluster: how it stands, as lines and as a screen that goes on."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from eigentensor.cluster import frames
+from eigentensor.cluster.address import Address
+from eigentensor.cluster.connection import Connection
+from eigentensor.cluster.frames import Frame, Role, Topic
+from eigentensor.errors import FrameRefused
+from eigentensor.wire import read
+from eigentensor_cluster.schemas import ClusterStatus
+
+_MIB = 1 << 20
+
+
+class Keeper:
+    """Who looks after a cluster, with a token of that role or on the cluster's own machine."""
+
+    def __init__(self, address: Address, token: bytes) -> None:
+        """Raises ConnectionLost, NotAdmitted."""
+        self._connection = Connection(address, Role.KEEPER, token)
+
+    def status(self) -> ClusterStatus:
+        """How it stands. Raises ConnectionLost, FrameRefused."""
+        self._ask(Topic.STATUS)
+        return ClusterStatus(**read(ClusterStatus, json.loads(self._report(self._connection.receive()))))
+
+    def log(self) -> Iterator[str]:
+        """The lines of its log as they come. Raises ConnectionLost, FrameRefused."""
+        self._ask(Topic.LOG)
+        while True:
+            yield self._report(self._connection.receive())
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+    def _ask(self, topic: Topic) -> None:
+        self._connection.send(frames.Watch(topic))
+        self._connection.flush()
+
+    def _report(self, frame: Frame) -> str:
+        if isinstance(frame, frames.Failed):
+            raise frames.error_of(frame)
+        if not isinstance(frame, frames.Report):
+            raise FrameRefused(1, "the door answers something else")
+        return frame.line
+
+
+def lines(status: ClusterStatus) -> Iterator[str]:
+    """How a cluster stands, for people."""
+    busy, slots = sum(w.busy for w in status.workers), sum(w.slots for w in status.workers)
+    yield f"{status.address} · up for {_duration(status.seconds)} · {busy} of {slots} slots busy"
+    yield from _table(
+        ("worker", "host", "device", "busy", "runs", "seconds"),
+        [(w.name, w.host, w.device, f"{w.busy}/{w.slots}", f"{w.runs:,}", f"{w.seconds:,.1f}") for w in status.workers],
+    )
+    yield from _table(
+        ("session", "member", "tensors", "MiB", "queued", "runs", "seconds"),
+        [
+            (
+                str(s.session), s.member, f"{s.handles:,}", f"{s.held / _MIB:,.1f}", f"{s.queued + s.under_way:,}",
+                f"{s.runs:,}", f"{s.seconds:,.1f}",
+            )
+            for s in status.sessions
+        ],
+    )  # fmt: skip
+    if status.replays:
+        yield f"{status.replays:,} runs were executed again, since a worker went away"
+
+
+def screen(before: ClusterStatus, now: ClusterStatus) -> list[str]:
+    """What `top` shows: how it stands, and what happened between two looks."""
+    passed = max(now.seconds - before.seconds, 1e-9)
+    runs = sum(w.runs for w in now.workers) - sum(w.runs for w in before.workers)
+    work = sum(w.seconds for w in now.workers) - sum(w.seconds for w in before.workers)
+    slots = sum(w.slots for w in now.workers)
+    part = min(1.0, max(0.0, work) / passed / slots) if slots else 0.0
+    bar = "█" * round(40 * part)
+    return [f"{bar:░<40} {part:4.0%} of {slots} slots · {max(0, runs) / passed:,.0f} runs a second", "", *lines(now)]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    if rows:
+        widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+        yield ""
+        for row in (head, *rows):
+            yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

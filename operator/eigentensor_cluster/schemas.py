@@ -1,0 +1,94 @@
+"""The JSON objects that `eigentensor cluster` prints."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from eigentensor.wire import OPTIONAL, Name, Object, Size
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus(Object):
+    """A worker of a cluster, and what it does."""
+
+    name: str
+    """The cluster's name for it."""
+    host: str
+    """The machine that it says it is on."""
+    device: str
+    """The device that executes programs there."""
+    slots: Size
+    """Programs that it executes at a time."""
+    busy: Size
+    """Slots that execute one now."""
+    runs: Size
+    """Programs that it has executed so far."""
+    seconds: float
+    """Seconds of its slots that took."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterResult(Object):
+    """A tensor that a program gave."""
+
+    name: str
+    """Its name in the program."""
+    dtype: str
+    """Its type."""
+    shape: tuple[Size, ...]
+    """Its extents."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRun(Object, schema="eigentensor.cluster-run/1"):
+    """`eigentensor.cluster-run/1`: what a cluster executed."""
+
+    program: Name
+    """The root of the program as it was executed: weights and states are inputs, new states are outputs."""
+    file: Annotated[str | None, OPTIONAL]
+    """Where the results were written, if they were."""
+    results: tuple[ClusterResult, ...]
+    """Its outputs, and new states."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus(Object):
+    """A client's session at a cluster."""
+
+    session: Size
+    """Its number."""
+    member: str
+    """Whose token opened it."""
+    handles: Size
+    """Tensors that it holds."""
+    held: Size
+    """Bytes of these."""
+    queued: Size
+    """Runs that wait."""
+    under_way: Size
+    """Runs that are executed now."""
+    runs: Size
+    """Runs that were executed so far."""
+    seconds: float
+    """Seconds of slots that took."""
+    balance: float
+    """Seconds of slots that it may take before others; below zero: it has taken more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus(Object, schema="eigentensor.cluster/1"):
+    """`eigentensor.cluster/1`: how a cluster stands."""
+
+    address: str
+    """Where its door is, for others; for this user alone if it begins with unix."""
+    process: Size
+    """The number of its process on its machine."""
+    seconds: float
+    """Since when it is up."""
+    trusts: bool
+    """Whether its own slots execute programs without a sandbox."""
+    replays: Size
+    """Runs that were executed again, since a worker went away with what they had made."""
+    workers: tuple[WorkerStatus, ...]
+    """Those that are there."""
+    sessions: tuple[SessionStatus, ...]
+    """Those that are there, also of clients that may come back."""

@@ -1,0 +1,179 @@
+"""A cluster that is up: its door, its dispatcher and the slots of this process, until it is told to stop."""
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+
+from eigentensor.cluster.address import Address
+from eigentensor.errors import ConfigError
+from eigentensor_cluster import tokens
+from eigentensor_cluster.certificate import prepared
+from eigentensor_cluster.dispatcher import Dispatcher
+from eigentensor_cluster.door import Door
+from eigentensor_cluster.engine.executing import Programs
+from eigentensor_cluster.engine.inprocess import InProcess
+from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a cluster is set up. `folder` has its socket, `kept` what outlives it; `bind` is where others reach it."""
+
+    folder: Path
+    slots: int
+    bind: tuple[str, int] | None = None
+    tokens: Path | None = None
+    trusts: bool = False
+    device: str | None = None
+    kept: Path = user_data_path("eigentensor") / "cluster"
+
+    def __post_init__(self) -> None:
+        if self.bind is not None and self.tokens is None:
+            raise ConfigError(
+                "nobody may come from elsewhere without a token",
+                fix="Name a file for tokens, `--token FILE`: it is made if it is not there.",
+            )
+
+
+def parse_bind(text: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT. Raises ConfigError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
+        raise ConfigError(f"{text!r} is no place to listen", fix="Give HOST:PORT, such as 0.0.0.0:7700.")
+    return host.strip("[]"), int(port)
+
+
+def serve(settings: Settings, say: Say) -> None:
+    """Is up until SIGTERM or Ctrl-C. Raises ConfigError for settings that do not do, ExecutionError for a device that
+    does not compute as it must."""
+    with _alone(settings.folder):
+        members = tokens.Tokens({})
+        if settings.tokens is not None:
+            if not settings.tokens.exists():
+                tokens.write_new(settings.tokens)
+                say(f"wrote new tokens into {settings.tokens}: give each who may come a file with one of them")
+            members = tokens.read(settings.tokens)
+        programs = checked(settings.trusts, settings.device, settings.slots, say) if settings.slots else None
+        running(_serve(settings, members, programs, say))
+
+
+def checked(trusts: bool, device: str | None, slots: int, say: Say) -> Programs:
+    """What executes programs here, held to the reference. Raises ExecutionError."""
+    programs = Programs(is_trusting=trusts, device=device, slots=slots)
+    say(f"holds {programs.device} to the reference")
+    programs.check()
+    return programs
+
+
+def running(main: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine in an event loop of its own, the fastest that is installed."""
+    factory = None
+    if find_spec("uvloop") is not None:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
+
+
+def process_of(folder: Path) -> int | None:
+    """The process of the cluster that is up in a folder; None if there is none."""
+    with suppress(OSError, ValueError), (folder / "process").open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(file.read())
+    return None
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While the block runs this process is the one cluster of a folder. Raises ConfigError if there is one."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "process").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fix = "Stop it with `eigentensor cluster down`, or use it."
+            raise ConfigError(f"a cluster is up already in {folder}", fix=fix) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs | None, say: Say) -> None:
+    began, dispatcher = time.monotonic(), Dispatcher()
+    address = Address(settings.folder / "door")
+
+    def status() -> str:
+        seconds = time.monotonic() - began
+        return json.dumps(status_of(dispatcher, str(address), seconds, settings.trusts).to_json())
+
+    door = Door(dispatcher, members, status)
+    engine = InProcess(programs, settings.slots, "here", socket.gethostname()) if programs is not None else None
+    if engine is not None:
+        dispatcher.join(engine)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    try:
+        await door.listen_here(settings.folder / "door")
+        if settings.bind is not None:
+            context, fingerprint = _certificate(settings.kept)
+            port = await door.listen(*settings.bind, context)
+            address = Address(None, reachable(settings.bind[0]), port, fingerprint)
+        say(f"the cluster is up, with {settings.slots} slots of its own: {address}")
+        await stopped.wait()
+    finally:
+        await door.close()
+        (settings.folder / "door").unlink(missing_ok=True)
+        if engine is not None:
+            engine.close()
+
+
+def _certificate(folder: Path) -> tuple[ssl.SSLContext, bytes]:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return prepared(folder)
+
+
+def reachable(host: str) -> str:
+    """The name by which others reach a host where something listens: this machine's, where it listens everywhere."""
+    with suppress(ValueError):
+        return socket.gethostname() if ip_address(host).is_unspecified else host
+    return host
+
+
+def status_of(dispatcher: Dispatcher, address: str, seconds: float, trusts: bool) -> ClusterStatus:
+    """How a cluster stands."""
+    workers = [
+        WorkerStatus(
+            worker.name, worker.host, worker.device, worker.slots, worker.slots - place.free, place.runs, place.seconds
+        )
+        for worker, place in dispatcher.places.items()
+    ]
+    sessions = [
+        SessionStatus(
+            number, session.member, len(session.tensors), session.held, len(session.queue) + len(session.again),
+            session.under_way, session.runs, sum(share.seconds for share in session.shares.values()),
+            dispatcher.balance(session),
+        )
+        for number, session in dispatcher.sessions.items()
+    ]  # fmt: skip
+    return ClusterStatus(address, os.getpid(), seconds, trusts, dispatcher.replays, tuple(workers), tuple(sessions))

@@ -1,0 +1,131 @@
+"""A connection to a cluster's door, as a client or a keeper has it: frames out in batches, answers in order."""
+
+import socket
+import ssl
+from collections import deque
+from pathlib import Path
+
+from eigentensor.cluster import tls
+from eigentensor.cluster.address import Address, check_folder, check_length
+from eigentensor.cluster.frames import (
+    ANSWERED,
+    VERSION,
+    Failed,
+    Frame,
+    Hello,
+    Reader,
+    Role,
+    Welcome,
+    encode,
+    error_of,
+)
+from eigentensor.errors import ConnectionLost, NotAdmitted
+from eigentensor.program.codec import SEMANTICS
+
+SECONDS = 10.0  #: that a door may take to let somebody in
+BATCH = 1 << 16  #: bytes of frames that wait for others
+CHUNK = 1 << 18
+
+
+class Connection:
+    """A door that let this process in. Not safe for several threads. Whatever finds the other side away raises
+    ConnectionLost, also what comes afterwards."""
+
+    def __init__(self, address: Address, role: Role, token: bytes, session: bytes = bytes(16)) -> None:
+        """Raises ConnectionLost if nobody answers there, NotAdmitted if it is somebody else or lets nobody in so."""
+        self.address = address
+        self._socket = _opened(address)
+        self._reader, self._came = Reader(ANSWERED), deque[Frame]()
+        self._waiting = bytearray()
+        self._sent = 0
+        try:
+            self.send(Hello(VERSION, SEMANTICS, role, token, session))
+            self.flush()
+            answer = self.receive()
+        except BaseException:
+            self._socket.close()
+            raise
+        self._socket.settimeout(None)
+        if not isinstance(answer, Welcome):
+            self._socket.close()
+            raise error_of(answer) if isinstance(answer, Failed) else NotAdmitted(f"{address} answers with nonsense")
+        self.session = answer.session
+        self._sent = max(1, answer.taken)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are frames that `flush` would send."""
+        return bool(self._waiting)
+
+    def send(self, frame: Frame) -> int:
+        """Puts a frame behind those that wait, and sends them where they are many; the frame's sequence number."""
+        self._waiting += encode(frame, self._sent + 1)
+        self._sent += 1
+        if len(self._waiting) >= BATCH:
+            self.flush()
+        return self._sent
+
+    def flush(self) -> None:
+        """Sends what waits."""
+        data, self._waiting = self._waiting, bytearray()
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive(self) -> Frame:
+        """The next frame that comes."""
+        while not self._came:
+            try:
+                data = self._socket.recv(CHUNK)
+            except OSError as error:
+                raise self._lost(error) from error
+            if not data:
+                raise self._lost(None)
+            self._came.extend(frame for _, frame in self._reader.feed(data))
+        return self._came.popleft()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._socket.close()
+
+    def _lost(self, error: OSError | None) -> ConnectionLost:
+        self._socket.close()
+        why = f": {error.strerror or error}" if error else ""
+        return ConnectionLost(f"the cluster at {self.address} is away{why}", session=getattr(self, "session", b""))
+
+
+def _opened(address: Address) -> socket.socket:
+    try:
+        return _secured(address) if address.path is None else _local(address.path)
+    except ssl.SSLError as error:
+        raise NotAdmitted(f"{address} speaks no TLS 1.3") from error
+    except OSError as error:
+        raise ConnectionLost(
+            f"no cluster answers at {address}", fix="Check its address, and whether it is up.", topic="cluster"
+        ) from error
+
+
+def _secured(address: Address) -> socket.socket:
+    plain = socket.create_connection((address.host, address.port), SECONDS)
+    try:
+        tls.keep_alive(plain)
+        secured = tls.context().wrap_socket(plain)
+        tls.check(secured.getpeercert(binary_form=True), address)
+    except BaseException:
+        plain.close()
+        raise
+    return secured
+
+
+def _local(path: Path) -> socket.socket:
+    check_folder(path.parent)
+    check_length(path)
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    opened.settimeout(SECONDS)
+    try:
+        opened.connect(str(path))
+    except BaseException:
+        opened.close()
+        raise
+    return opened

@@ -1,0 +1,504 @@
+"""Frames: all that travels between the client of a cluster and its door, and between the door and its workers.
+
+    frame = u32 bytes of the payload, u8 kind, u64 sequence number, payload
+
+Integers are little-endian; a text is its length and its UTF-8. Each side numbers its frames from 1 on, without a gap:
+one that is out of order is refused, since a tensor that comes late is a wrong bit. A payload has one meaning and one
+encoding; whatever else comes is refused with FrameRefused before room is made for it. Nothing here does I/O.
+"""
+
+import struct
+from collections.abc import Callable, Collection, Iterator
+from enum import IntEnum
+from itertools import pairwise
+from math import isfinite, prod
+from typing import Any, NamedTuple
+
+from eigentensor import errors
+from eigentensor.errors import EigenTensorError, FrameRefused
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.limits import DIMENSIONS, ELEMENTS, NAME_BYTES, PROGRAM_BYTES, volume
+
+VERSION = 1  #: of what this module says; both sides have the same
+HEAD = struct.Struct("<IBQ")
+PIECE = 1 << 20  #: bytes of a tensor that one frame has at most
+TOKEN, IDENTITY, ROOT = 32, 16, 32  #: bytes
+NUMBERS = 1 << 16  #: handles or variables that one list of a frame has at most
+TEXT = 1 << 20  #: bytes of the longest text: YAML, a report
+#: Errors that come as what they are.
+REPORTED = frozenset(
+    {
+        "BindingError", "ConfigError", "ExecutionError", "LimitError", "NoSandbox", "NotAdmitted", "SandboxError",
+        "TensorFileError", "WorkerLost", "WrongBits",
+    }
+)  # fmt: skip
+
+
+class Kind(IntEnum):
+    """What a frame is: asked by a client below 64, answered from there on; from 32 on between the door and a worker."""
+
+    HELLO = 1
+    DEFINE = 2
+    PUT = 3
+    RUN = 4
+    GET = 5
+    FREE = 6
+    CONFIG = 7
+    STATS = 8
+    WATCH = 9
+    END = 10
+    TENANT = 32
+    WELCOME = 64
+    VALUE = 65
+    STATISTICS = 66
+    REPORT = 67
+    FAILED = 68
+    DONE = 69
+
+
+class Role(IntEnum):
+    """As who somebody comes: to compute, to lend slots, or to look after the cluster."""
+
+    CLIENT = 1
+    WORKER = 2
+    KEEPER = 3
+
+
+class Topic(IntEnum):
+    """What a keeper watches: how things stand now, or the lines of the log as they come."""
+
+    STATUS = 1
+    LOG = 2
+
+
+class Hello(NamedTuple):
+    """The first frame of whoever connects. `token` is of 32 bytes, zeros where none is needed; a client that names the
+    `session` of 16 bytes goes on with it, all others give zeros. `slots`, `name` and `device` are a worker's."""
+
+    version: int
+    semantics: int
+    role: Role
+    token: bytes = bytes(TOKEN)
+    session: bytes = bytes(IDENTITY)
+    slots: int = 0
+    name: str = ""
+    device: str = ""
+
+
+class Define(NamedTuple):
+    """A program, encoded, and the names of signals by number of the call, ascending."""
+
+    program: bytes
+    signals: tuple[tuple[int, str], ...] = ()
+
+
+class Put(NamedTuple):
+    """A piece of a tensor, from byte `offset` on: pieces come in order, all of PIECE bytes but the last."""
+
+    handle: int
+    dtype: DType
+    shape: tuple[int, ...]
+    offset: int
+    data: bytes
+
+
+class Run(NamedTuple):
+    """A program on handles: of its inputs in the order of its records, and for its results in theirs, where 0 keeps
+    none; the values of its variables; and handles that are forgotten afterwards."""
+
+    root: bytes
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    variables: tuple[int, ...] = ()
+    freed: tuple[int, ...] = ()
+
+
+class Get(NamedTuple):
+    """A tensor is wanted: answered by Value, or Failed."""
+
+    handle: int
+
+
+class Free(NamedTuple):
+    """Handles that are forgotten."""
+
+    handles: tuple[int, ...]
+
+
+class Configure(NamedTuple):
+    """What the names of signals mean from here on: YAML."""
+
+    signals: str
+
+
+class Stats(NamedTuple):
+    """How a session stands is wanted: answered by Statistics, or Failed."""
+
+
+class Watch(NamedTuple):
+    """A keeper wants to know: answered by a Report, or by one Report after the other."""
+
+    topic: Topic
+
+
+class Tenant(NamedTuple):
+    """Frames that follow are of this session, as the door numbers it."""
+
+    session: int
+
+
+class End(NamedTuple):
+    """A session is over, and all that it holds is forgotten: the client's own, or the one that a worker is named."""
+
+    session: int = 0
+
+
+class Welcome(NamedTuple):
+    """The answer to Hello: the session's identity, the sequence number of the last frame that it took, a name."""
+
+    session: bytes
+    taken: int
+    name: str
+
+
+class Value(NamedTuple):
+    """A piece of the tensor that frame `asked` wanted, as of Put."""
+
+    asked: int
+    dtype: DType
+    shape: tuple[int, ...]
+    offset: int
+    data: bytes
+
+
+class Worked(NamedTuple):
+    """What a worker did for a session."""
+
+    name: str
+    runs: int
+    seconds: float
+
+
+class Statistics(NamedTuple):
+    """How a session stands: handles, bytes held, programs, runs, kernels compiled, and what each worker did."""
+
+    asked: int
+    handles: int
+    held: int
+    programs: int
+    runs: int
+    compiled: int
+    workers: tuple[Worked, ...] = ()
+
+
+class Report(NamedTuple):
+    """A line of what a keeper watches."""
+
+    asked: int
+    line: str
+
+
+class Failed(NamedTuple):
+    """What frame `asked` wanted is not there: frame `cause` failed, with an error of this name, what and fix."""
+
+    asked: int
+    cause: int
+    error: str
+    what: str
+    fix: str = ""
+
+
+class Done(NamedTuple):
+    """A worker has executed what Run `asked` for, in so many seconds of a slot, with so many new kernels."""
+
+    asked: int
+    seconds: float
+    compiled: int
+
+
+Frame = (
+    Hello | Define | Put | Run | Get | Free | Configure | Stats | Watch | Tenant | End
+    | Welcome | Value | Statistics | Report | Failed | Done
+)  # fmt: skip
+
+
+def encode(frame: Frame, sequence: int) -> bytes:
+    """The bytes of a frame. Raises FrameRefused where a value has no room in one."""
+    layout = _OF[type(frame)]
+    try:
+        payload = layout.pack(frame)
+    except (struct.error, ValueError) as error:
+        raise FrameRefused(sequence, f"{layout.kind.name} has a value that no frame has room for: {error}") from None
+    if len(payload) > layout.most:
+        raise FrameRefused(sequence, f"{layout.kind.name} has {len(payload):,} bytes; {layout.most:,} are allowed")
+    return HEAD.pack(len(payload), layout.kind, sequence) + payload
+
+
+def failure(asked: int, cause: int, error: EigenTensorError) -> Failed:
+    """The answer that carries an error; a long text is cut."""
+    return Failed(asked, cause, type(error).__name__, _cut(error.what), _cut(error.fix))
+
+
+def error_of(failed: Failed) -> EigenTensorError:
+    """The error that an answer carries, of its own class where that is one a session may raise, else ExecutionError."""
+    kind, what, fix = failed.error, failed.what, failed.fix
+    if kind in ("FormatError", "RuleError"):
+        rule, _, rest = what.partition(": ")
+        refused: EigenTensorError = getattr(errors, kind)(rule, "", rest, fix=fix)
+        return refused
+    if kind in REPORTED:
+        error: EigenTensorError = getattr(errors, kind)(what, fix=fix)
+        return error
+    return errors.ExecutionError(f"{kind}: {what}", fix=fix)
+
+
+def _cut(text: str) -> str:
+    return text.encode(errors="replace")[:0xFFFF].decode(errors="ignore")
+
+
+class Reader:
+    """Bytes as they come → frames, of some kinds alone, in order from sequence number `first` on."""
+
+    def __init__(self, kinds: Collection[Kind], first: int = 1) -> None:
+        self.accept(kinds)
+        self._bytes, self._at = bytearray(), 0
+        self.expected = first  #: the sequence number of the next frame
+
+    def accept(self, kinds: Collection[Kind]) -> None:
+        """Frames of these kinds alone may come from now on."""
+        self._kinds = frozenset(map(int, kinds))
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, Frame]]:
+        """The frames that are whole now, each with its sequence number. Raises FrameRefused: nothing that comes later
+        may be read then."""
+        self._bytes += data
+        try:
+            while len(self._bytes) - self._at >= HEAD.size:
+                length, kind, sequence = HEAD.unpack_from(self._bytes, self._at)
+                layout = self._layout(length, kind, sequence)
+                begin = self._at + HEAD.size
+                if len(self._bytes) < begin + length:
+                    break
+                self._at, self.expected = begin + length, sequence + 1
+                yield sequence, _decoded(layout, bytes(memoryview(self._bytes)[begin : begin + length]), sequence)
+        finally:
+            del self._bytes[: self._at]
+            self._at = 0
+
+    def _layout(self, length: int, kind: int, sequence: int) -> "_Layout":
+        if kind not in self._kinds:
+            raise FrameRefused(self.expected, f"{kind} is no kind of frame that may come here")
+        layout = _BY_KIND[kind]
+        if sequence != self.expected:
+            raise FrameRefused(self.expected, f"{layout.kind.name} has the number {sequence}: it is out of order")
+        if length > layout.most:
+            raise FrameRefused(sequence, f"{layout.kind.name} of {length:,} bytes; {layout.most:,} are allowed")
+        return layout
+
+
+class _Payload:
+    """The bytes of a payload, taken one part after the other. Raises ValueError for what is not there."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, count: int) -> bytes:
+        part = self.data[self.at : self.at + count]
+        if len(part) != count:
+            raise ValueError("it ends too early")
+        self.at += count
+        return part
+
+    def unpack(self, layout: str) -> tuple[Any, ...]:
+        return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
+
+    def number(self, layout: str) -> int:
+        (value,) = self.unpack(layout)
+        return int(value)
+
+    def text(self, width: str = "B") -> str:
+        return self.take(self.number(width)).decode()
+
+    def rest(self) -> bytes:
+        return self.take(len(self.data) - self.at)
+
+
+class _Layout(NamedTuple):
+    kind: Kind
+    most: int  # bytes
+    pack: Callable[[Any], bytes]
+    unpack: Callable[[_Payload], Frame]
+
+
+def _decoded(layout: _Layout, data: bytes, sequence: int) -> Frame:
+    payload = _Payload(data)
+    try:
+        frame = layout.unpack(payload)
+        if payload.at != len(data):
+            raise ValueError(f"{len(data) - payload.at:,} bytes are left over")
+    except (ValueError, struct.error) as error:
+        raise FrameRefused(sequence, f"{layout.kind.name} is malformed: {error}") from None
+    return frame
+
+
+def _text(text: str, width: str = "B") -> bytes:
+    data = text.encode()
+    return struct.pack("<" + width, len(data)) + data
+
+
+def _pack_hello(frame: Hello) -> bytes:
+    head = struct.pack("<HHBI", frame.version, frame.semantics, frame.role, frame.slots)
+    return (
+        head
+        + _exactly(frame.token, TOKEN)
+        + _exactly(frame.session, IDENTITY)
+        + _text(frame.name)
+        + _text(frame.device)
+    )
+
+
+def _unpack_hello(payload: _Payload) -> Hello:
+    version, semantics, role, slots = payload.unpack("HHBI")
+    token, session = payload.take(TOKEN), payload.take(IDENTITY)
+    return Hello(version, semantics, Role(role), token, session, slots, payload.text(), payload.text())
+
+
+def _exactly(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise struct.error(f"{len(data)} bytes instead of {size}")
+    return data
+
+
+def _pack_define(frame: Define) -> bytes:
+    signals = b"".join(struct.pack("<I", call) + _text(name) for call, name in frame.signals)
+    return struct.pack("<I", len(frame.program)) + frame.program + struct.pack("<I", len(frame.signals)) + signals
+
+
+def _unpack_define(payload: _Payload) -> Define:
+    program = payload.take(payload.number("I"))
+    count = payload.number("I")
+    if count > NUMBERS:
+        raise ValueError("more signals than there can be calls")
+    signals = tuple((payload.number("I"), payload.text()) for _ in range(count))
+    if any(one[0] >= next_[0] for one, next_ in pairwise(signals)):
+        raise ValueError("the calls of signals do not ascend")
+    return Define(program, signals)
+
+
+def _pack_piece(frame: Put | Value) -> bytes:
+    number, dtype, shape, offset, data = frame
+    return struct.pack(f"<QBB{len(shape)}QQ", number, dtype, len(shape), *shape, offset) + data
+
+
+def _unpack_piece(payload: _Payload) -> tuple[int, DType, tuple[int, ...], int, bytes]:
+    number, code, dimensions = payload.unpack("QBB")
+    dtype = DType(code)
+    if dimensions > DIMENSIONS or dtype is DType.INDEX:
+        raise ValueError("there is no such tensor")
+    *shape, offset = payload.unpack(f"{dimensions}QQ")
+    if volume(shape) > ELEMENTS:
+        raise ValueError("no tensor is as large")
+    data, size = payload.rest(), prod(shape) * dtype.size
+    if offset % PIECE or offset > size or len(data) != min(PIECE, size - offset) or (size and not data):
+        raise ValueError(f"no piece of {size:,} bytes begins at {offset:,} and has {len(data):,}")
+    return number, dtype, tuple(shape), offset, data
+
+
+def _pack_run(frame: Run) -> bytes:
+    root, inputs, outputs, variables, freed = frame
+    i, o, v, f = len(inputs), len(outputs), len(variables), len(freed)
+    return struct.pack(
+        f"<32s4I{i}Q{o}Q{v}i{f}Q", _exactly(root, ROOT), i, o, v, f, *inputs, *outputs, *variables, *freed
+    )
+
+
+def _unpack_run(payload: _Payload) -> Run:
+    root, i, o, v, f = payload.unpack("32s4I")
+    if max(i, o, v, f) > NUMBERS:
+        raise ValueError("more handles than a frame has")
+    numbers = payload.unpack(f"{i}Q{o}Q{v}i{f}Q")
+    return Run(root, numbers[:i], numbers[i : i + o], numbers[i + o : i + o + v], numbers[i + o + v :])
+
+
+def _unpack_free(payload: _Payload) -> Free:
+    return Free(payload.unpack(f"{len(payload.data) // 8}Q"))
+
+
+def _pack_statistics(frame: Statistics) -> bytes:
+    workers = b"".join(_text(one.name) + struct.pack("<Qd", one.runs, _seconds(one.seconds)) for one in frame.workers)
+    return struct.pack("<6QI", *frame[:6], len(frame.workers)) + workers
+
+
+def _unpack_statistics(payload: _Payload) -> Statistics:
+    asked, handles, held, programs, runs, compiled, count = payload.unpack("6QI")
+    if count > NUMBERS:
+        raise ValueError("more workers than there can be")
+    workers = tuple(_unpack_worked(payload) for _ in range(count))
+    return Statistics(asked, handles, held, programs, runs, compiled, workers)
+
+
+def _unpack_worked(payload: _Payload) -> Worked:
+    name, (runs, seconds) = payload.text(), payload.unpack("Qd")
+    return Worked(name, runs, _seconds(seconds))
+
+
+def _seconds(value: float) -> float:
+    """A duration, for which there is one pattern of zero and none of NaN."""
+    if not isfinite(value) or struct.pack("<d", value)[7] & 0x80:
+        raise ValueError(f"{value} is no duration")
+    return value
+
+
+def _pack_failed(frame: Failed) -> bytes:
+    numbers = struct.pack("<QQ", frame.asked, frame.cause)
+    return numbers + _text(frame.error) + _text(frame.what, "H") + _text(frame.fix, "H")
+
+
+def _unpack_failed(payload: _Payload) -> Failed:
+    asked, cause = payload.unpack("QQ")
+    return Failed(asked, cause, payload.text(), payload.text("H"), payload.text("H"))
+
+
+def _unpack_done(payload: _Payload) -> Done:
+    asked, seconds, compiled = payload.unpack("QdI")
+    return Done(asked, _seconds(seconds), compiled)
+
+
+_NAME = 256  # a text of one byte of length
+_SHAPE = 8 * DIMENSIONS
+_OF: dict[type[Frame], _Layout] = {
+    Hello: _Layout(Kind.HELLO, 9 + TOKEN + IDENTITY + 2 * _NAME, _pack_hello, _unpack_hello),
+    Define: _Layout(Kind.DEFINE, 8 + PROGRAM_BYTES + NUMBERS * (4 + 1 + NAME_BYTES), _pack_define, _unpack_define),
+    Put: _Layout(Kind.PUT, 18 + _SHAPE + PIECE, _pack_piece, lambda payload: Put(*_unpack_piece(payload))),
+    Run: _Layout(Kind.RUN, 16 + ROOT + 4 * 8 * NUMBERS, _pack_run, _unpack_run),
+    Get: _Layout(Kind.GET, 8, lambda f: struct.pack("<Q", *f), lambda payload: Get(payload.number("Q"))),
+    Free: _Layout(Kind.FREE, 8 * NUMBERS, lambda f: struct.pack(f"<{len(f.handles)}Q", *f.handles), _unpack_free),
+    Configure: _Layout(Kind.CONFIG, TEXT, lambda f: f.signals.encode(), lambda p: Configure(p.rest().decode())),
+    Stats: _Layout(Kind.STATS, 0, lambda f: b"", lambda payload: Stats()),
+    Watch: _Layout(Kind.WATCH, 1, lambda f: struct.pack("<B", f.topic), lambda p: Watch(Topic(p.number("B")))),
+    Tenant: _Layout(Kind.TENANT, 8, lambda f: struct.pack("<Q", *f), lambda payload: Tenant(payload.number("Q"))),
+    End: _Layout(Kind.END, 8, lambda f: struct.pack("<Q", *f), lambda payload: End(payload.number("Q"))),
+    Welcome: _Layout(
+        Kind.WELCOME, IDENTITY + 8 + _NAME,
+        lambda f: _exactly(f.session, IDENTITY) + struct.pack("<Q", f.taken) + _text(f.name),
+        lambda payload: Welcome(payload.take(IDENTITY), payload.number("Q"), payload.text()),
+    ),
+    Value: _Layout(Kind.VALUE, 18 + _SHAPE + PIECE, _pack_piece, lambda payload: Value(*_unpack_piece(payload))),
+    Statistics: _Layout(Kind.STATISTICS, TEXT, _pack_statistics, _unpack_statistics),
+    Report: _Layout(
+        Kind.REPORT, 8 + TEXT,
+        lambda f: struct.pack("<Q", f.asked) + f.line.encode(),
+        lambda payload: Report(payload.number("Q"), payload.rest().decode()),
+    ),
+    Failed: _Layout(Kind.FAILED, 16 + _NAME + 2 * (2 + 0xFFFF), _pack_failed, _unpack_failed),
+    Done: _Layout(Kind.DONE, 20, lambda f: struct.pack("<QdI", f.asked, _seconds(f.seconds), f.compiled), _unpack_done),
+}  # fmt: skip
+_BY_KIND = {int(layout.kind): layout for layout in _OF.values()}
+
+#: What a client, a keeper or a worker sends to the door; what the door answers; what it asks of workers.
+ASKED = frozenset({*(kind for kind in Kind if kind < Kind.TENANT)})
+ANSWERED = frozenset({Kind.WELCOME, Kind.VALUE, Kind.STATISTICS, Kind.REPORT, Kind.FAILED})
+ORDERED = frozenset(
+    {Kind.WELCOME, Kind.FAILED, Kind.TENANT, Kind.END, Kind.DEFINE, Kind.PUT, Kind.RUN, Kind.GET, Kind.FREE}
+)
+WORKED = frozenset({Kind.HELLO, Kind.VALUE, Kind.FAILED, Kind.DONE})

@@ -1,0 +1,117 @@
+"""Workers that go away: what they had made is made again elsewhere, with the same bits; clients see time alone."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor.cluster.connection import Connection
+from eigentensor.cluster.frames import VERSION, Hello, Kind, Role
+from eigentensor.errors import WorkerLost
+from eigentensor.program.codec import SEMANTICS
+from eigentensor_cluster.peers import connect
+from eigentensor_cluster.tensors import DEPTH
+from support.clusters import F32, Training, added, cluster, losses_of, square
+
+
+def test_workers_go_away_in_the_middle_of_training_and_the_losses_are_the_same_bits(tmp_path: Path) -> None:
+    steps, chance = 60, random.Random(1)
+    losses = losses_of(steps, tmp_path / "sound")
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        workers = [c.joined(), c.joined()]
+        training = Training(session)
+        for step in range(steps):
+            training.step()
+            if step % 12 == 11:
+                if chance.random() < 0.5:
+                    session.get(training.losses[-1])
+                workers.pop(0).cancel()
+                workers.append(c.joined())
+        assert training.read() == losses
+        assert c.dispatcher.replays > 0
+
+
+def test_a_tensor_is_made_again_of_no_more_runs_than_lie_behind_the_last_copy(tmp_path: Path) -> None:
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        worker = c.joined()
+        training = Training(session)
+        for _ in range(100):
+            training.step()
+            session.get(training.losses[-1])
+        [inside] = c.dispatcher.sessions.values()
+        assert max(tensor.depth for tensor in inside.tensors.values()) <= DEPTH + 1
+        rows = 8 * 7 * 4  # bytes of a step's data
+        assert inside.kept <= (DEPTH + 2) * rows and session.stats().held == 100 * 4 + 6 * 4
+        worker.cancel()
+        c.until(lambda: not c.dispatcher.places)
+        c.joined()
+        assert session.get(training.last).shape == (6, 1)
+        assert 0 < c.dispatcher.replays <= DEPTH + 1
+
+
+def test_memory_and_handles_stay_as_they_are_over_a_thousand_steps(tmp_path: Path) -> None:
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        c.joined()
+        root, last = session.define(added()), 1
+        session.put(1, square(), F32), session.put(2, square(), F32)
+        for step in range(1000):
+            session.run(root, {"x": last, "y": 2}, {"output": step + 3}, freed=[last])
+            last = step + 3
+            if step % 100 == 99:
+                session.get(last)
+                stats = session.stats()
+                assert (stats.handles, stats.held) == (2, 128)
+        [inside] = c.dispatcher.sessions.values()
+        assert inside.kept <= 128 and not inside.queue and not inside.dropped
+        assert len(inside.tensors) == 2
+
+
+def test_a_run_with_which_three_workers_go_away_is_given_up_and_says_so(tmp_path: Path) -> None:
+    """WorkerLost."""
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        root = session.define(added())
+        session.put(1, square(), F32)
+        session.run(root, {"x": 1, "y": 1}, {"output": 2})
+        session.stats()
+
+        async def leaving() -> None:
+            """A worker that takes a run, and goes."""
+            peer = await connect(c.address, set(Kind))
+            peer.send(Hello(VERSION, SEMANTICS, Role.WORKER, slots=1, name="host", device="CPU"))
+            async for chunk in peer.chunks():
+                if any(type(frame).__name__ == "Run" for _, frame in chunk):
+                    peer.close()
+                    return
+
+        for _ in range(3):
+            c.do(leaving())
+        with pytest.raises(WorkerLost, match="3 workers that executed it went away"):
+            session.get(2)
+        c.here()
+        session.run(root, {"x": 1, "y": 1}, {"output": 3})
+        assert np.array_equal(session.get(3), square() * 2)
+
+
+def test_a_worker_that_speaks_nonsense_is_let_go_and_its_work_is_done_by_others(tmp_path: Path) -> None:
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        connection = Connection(c.address, Role.WORKER, bytes(32))
+        connection.close()
+        assert not c.dispatcher.places  # without slots it is none
+        root = session.define(added())
+        session.put(1, square(), F32)
+        session.run(root, {"x": 1, "y": 1}, {"output": 2})
+
+        async def lying() -> None:
+            from eigentensor.cluster import frames
+
+            peer = await connect(c.address, set(Kind))
+            peer.send(Hello(VERSION, SEMANTICS, Role.WORKER, slots=1, name="host", device="CPU"))
+            async for chunk in peer.chunks():
+                for _, frame in chunk:
+                    if isinstance(frame, frames.Run):
+                        peer.send(frames.Done(99, 0.0, 0))
+
+        c.do(lying())
+        c.here()
+        assert np.array_equal(session.get(2), square() * 2)

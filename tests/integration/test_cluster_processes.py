@@ -1,0 +1,217 @@
+"""A cluster as its commands make it: a dispatcher, workers and clients in processes of their own, over TLS."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigentensor.cluster.remote import RemoteSession
+from eigentensor.program.codec import encode
+from eigentensor.store.tensors import load_safetensors
+from eigentensor.wire import read
+from eigentensor_cluster.schemas import ClusterStatus
+from support.clusters import F32, Training, added, losses_of, square
+from support.programs.worked_examples import layer
+from support.screens.objects import hold
+
+COMMAND = (sys.executable, "-m", "eigentensor_client", "cluster")
+
+
+class Processes:
+    """A cluster of this test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.started = folder, list[subprocess.Popen[str]]()
+        runtime = folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        self.environment = os.environ | {"XDG_RUNTIME_DIR": str(runtime), "XDG_DATA_HOME": str(folder / "data")}
+        self.address = ""
+
+    def start(self, *words: str, ready: str) -> subprocess.Popen[str]:
+        """A command that goes on, when it has said that it is ready."""
+        process = subprocess.Popen([*COMMAND, *words], env=self.environment, stderr=subprocess.PIPE, text=True)
+        self.started.append(process)
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if ready in line:
+                return process
+        raise AssertionError("".join(said))
+
+    def up(self, *words: str) -> None:
+        tokens = self.folder / "tokens"
+        self.start("up", "--bind", "127.0.0.1:0", "--token", str(tokens), *words, ready="the cluster is up")
+        for line in tokens.read_text().splitlines():
+            if not line.startswith("#"):
+                role, _, token = line.split()
+                (self.folder / role).write_text(token)
+        self.address = self.status().address
+
+    def worker(self, *words: str) -> subprocess.Popen[str]:
+        token = str(self.folder / "worker")
+        return self.start("worker", "--join", self.address, "--token", token, *words, ready="joined")
+
+    def done(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*COMMAND, *words], env=self.environment, capture_output=True, text=True, timeout=60)
+
+    def status(self) -> ClusterStatus:
+        value = json.loads(self.done("status", "--json").stdout)
+        hold(value)
+        return ClusterStatus(**read(ClusterStatus, value))
+
+    def session(self) -> RemoteSession:
+        return RemoteSession(self.address, str(self.folder / "client"))
+
+    def close(self) -> None:
+        for process in self.started:
+            process.kill()
+        for process in self.started:
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    yield made
+    made.close()
+
+
+def chained(session: RemoteSession, first: int, steps: int, out: list[Any]) -> None:
+    root = session.define(added(32))
+    session.put(1, square(32, first), F32), session.put(2, square(32), F32)
+    last = 1
+    for step in range(steps):
+        session.run(root, {"x": last, "y": 2}, {"output": step + 3}, freed=[last])
+        last = step + 3
+    out.append((first, session.get(last)))
+
+
+def test_two_clients_and_two_workers_over_tls_with_everything_in_a_process_of_its_own(processes: Processes) -> None:
+    p = processes
+    p.up("--workers", "0", "--trust")
+    p.worker("--trust"), p.worker("--trust")
+    stands = p.status()
+    assert [(worker.name, worker.slots) for worker in stands.workers] == [("w1", 1), ("w2", 1)]
+    with ExitStack() as stack:
+        out: list[Any] = []
+        threads = [
+            Thread(target=chained, args=(stack.enter_context(p.session()), client, 100, out)) for client in (5, 9)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert {first for first, _ in out} == {5, 9}
+        assert all(np.array_equal(value, square(32, first) + square(32) * 100) for first, value in out)
+        stands = p.status()
+        assert [session.runs for session in stands.sessions] == [100, 100]
+        assert [session.member for session in stands.sessions] == ["client", "client"]
+        assert sum(worker.runs for worker in stands.workers) == 200
+    example = layer()
+    (p.folder / "layer.program").write_bytes(encode(example.program))
+    inputs = []
+    for name, value in example.tensors.items():
+        np.save(p.folder / f"{name}.npy", value)
+        inputs += ["-i", f"{name}=@{p.folder / name}.npy"]
+    out_file = p.folder / "out.safetensors"
+    given = (str(p.folder / "layer.program"), *inputs, "-o", str(out_file), "--cluster", p.address)
+    ran = p.done("run", *given, "--token", str(p.folder / "client"), "--json")
+    hold(json.loads(ran.stdout))
+    assert load_safetensors(out_file)["output"].shape == (2, 4)
+    wrong = p.done("run", *given, "--token", str(p.folder / "worker"))
+    assert wrong.returncode == 3 and "this token is not one of a client" in wrong.stderr
+    assert p.done("down").returncode == 0 and p.started[0].wait(10) == 0
+    gone = p.done("status")
+    assert gone.returncode == 10 and "no cluster answers at unix:" in gone.stderr
+
+
+def test_up_refuses_what_is_not_safe_or_not_possible(processes: Processes) -> None:
+    bare = processes.done("up", "--bind", "0.0.0.0:0")
+    assert bare.returncode == 3 and "nobody may come from elsewhere without a token" in bare.stderr
+    assert "`--token FILE`" in bare.stderr and "Traceback" not in bare.stderr
+    file = processes.folder / "tokens"
+    file.write_text("client me 00\n")
+    file.chmod(0o600)
+    broken = processes.done("up", "--bind", "127.0.0.1:0", "--token", str(file))
+    assert broken.returncode == 3 and f"{file}:1 is no member" in broken.stderr
+    file.chmod(0o644)
+    open_ = processes.done("up", "--bind", "127.0.0.1:0", "--token", str(file))
+    assert open_.returncode == 3 and f"`chmod 600 {file}`" in open_.stderr
+    assert "is no place to listen" in processes.done("up", "--bind", "nowhere").stderr
+    assert processes.done("down").returncode == 3
+    assert "is no address of a cluster" in processes.done("status", "--cluster", "example.com").stderr
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_at_any_moment_of_training_changes_no_bit_and_is_noticed(processes: Processes) -> None:
+    p, chance = processes, random.Random(int(time.time()))
+    losses = losses_of(100, p.folder / "sound")
+    p.up("--workers", "0", "--trust")
+    for _ in range(int(os.environ.get("KILLS", "5"))):
+        victim, other = p.worker("--trust"), p.worker("--trust")
+        with p.session() as session:
+            training, last = Training(session), chance.randrange(5, 95)
+            for step in range(100):
+                training.step()
+                if step == last:
+                    time.sleep(chance.random() * 0.02)
+                    victim.send_signal(signal.SIGKILL)
+                    victim.wait()
+                    killed, there = time.monotonic(), len(p.status().workers)
+                    while there > 1 and time.monotonic() - killed < 2:
+                        there = len(p.status().workers)
+                    assert there == 1, "not noticed within two seconds"
+            assert training.read() == losses
+        other.kill()
+        other.wait()
+        while p.status().workers:
+            time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_seventy_two_slots_in_two_processes_are_there_within_five_seconds(processes: Processes) -> None:
+    p = processes
+    p.up("--workers", "0", "--trust")
+    start = time.monotonic()
+    threads = [Thread(target=p.worker, args=("--slots", "36", "--trust")) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    passed = time.monotonic() - start
+    assert sum(worker.slots for worker in p.status().workers) == 72 and passed <= 5, passed
+    with p.session() as session:
+        root = session.define(added(32))
+        for number in range(72):
+            session.put(2 * number + 1, square(32, number), F32)
+        for number in range(72):
+            session.run(root, {"x": 2 * number + 1, "y": 1}, {"output": 2 * number + 2})
+        for number in range(72):
+            assert np.array_equal(session.get(2 * number + 2), square(32, number))
+
+
+@pytest.mark.slow
+def test_programs_of_strangers_are_executed_in_sandboxes_of_their_own(processes: Processes) -> None:
+    p = processes
+    p.up("--workers", "1")
+    p.worker("--slots", "1")
+    with p.session() as one, p.session() as two:
+        out: list[Any] = []
+        chained(one, 3, 5, out), chained(two, 4, 5, out)
+        assert all(np.array_equal(value, square(32, first) + square(32) * 5) for first, value in out)
+        children = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        assert children.count("warm_child") >= 2

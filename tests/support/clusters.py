@@ -1,0 +1,176 @@
+"""A cluster of this process, for tests: a real door and dispatcher in an event loop of their own, on a socket."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.cluster.address import Address
+from eigentensor.cluster.remote import RemoteSession
+from eigentensor.graph import GraphBuilder
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Program
+from eigentensor_cluster.certificate import prepared
+from eigentensor_cluster.dispatcher import Dispatcher
+from eigentensor_cluster.door import Door
+from eigentensor_cluster.engine.executing import Programs
+from eigentensor_cluster.engine.inprocess import InProcess
+from eigentensor_cluster.sessions import Quota
+from eigentensor_cluster.tokens import Member, Tokens
+from eigentensor_cluster.worker import work
+
+Of = TypeVar("Of")
+F32 = DType.FLOAT32
+
+
+class Cluster:
+    """A door in a folder, and what is behind it; its event loop lives in a thread."""
+
+    def __init__(self, folder: Path, quota: Quota | None, members: Mapping[bytes, Member], grace: float) -> None:
+        self.folder, self.address = folder, Address(folder / "door")
+        self.loop = asyncio.new_event_loop()
+        self.dispatcher = Dispatcher(quota)
+        self.door = Door(self.dispatcher, Tokens(members), lambda: "", grace)
+        self._thread = threading.Thread(target=self.loop.run_forever, name="cluster", daemon=True)
+        self._thread.start()
+        self._joined, self._here = list["Future[None]"](), list[InProcess]()
+        self.do(self.door.listen_here(folder / "door"))
+
+    def do(self, coroutine: Coroutine[Any, Any, Of]) -> Of:
+        """What a coroutine gives in the cluster's event loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+
+    def call(self, function: Callable[[], Of]) -> Of:
+        """What a function gives there."""
+
+        async def called() -> Of:
+            return function()
+
+        return self.do(called())
+
+    def session(self, identity: bytes = bytes(16)) -> RemoteSession:
+        """A client's."""
+        return RemoteSession(str(self.address), identity=identity)
+
+    def here(self, slots: int = 1) -> InProcess:
+        """Lets it have slots in this process."""
+        worker = InProcess(Programs(is_trusting=True, device="CPU", slots=slots), slots, "here", "host")
+        self.call(lambda: self.dispatcher.join(worker))
+        self._here.append(worker)
+        return worker
+
+    def joined(self, slots: int = 1) -> "Future[None]":
+        """Lets a worker join over the socket, in this process; cancelling what is given ends it."""
+        programs = Programs(is_trusting=True, device="CPU", slots=slots)
+        before = len(self.dispatcher.places)
+        joining = asyncio.run_coroutine_threadsafe(
+            work(self.address, bytes(32), programs, slots, lambda line: None), self.loop
+        )
+        self._joined.append(joining)
+        self.until(lambda: len(self.dispatcher.places) > before or joining.done())
+        return joining
+
+    def listen(self) -> Address:
+        """Lets others come over TLS on a port of the loopback interface."""
+        context, fingerprint = prepared(self.folder)
+        return Address(None, "127.0.0.1", self.do(self.door.listen("127.0.0.1", 0, context)), fingerprint)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Returns when something holds in the event loop; fails after 20 seconds."""
+
+        async def waited() -> None:
+            async with asyncio.timeout(20):
+                while not holds():
+                    await asyncio.sleep(0.002)
+
+        self.do(waited())
+
+    def close(self) -> None:
+        """Ends it."""
+        for joining in self._joined:
+            joining.cancel()
+        self.do(self.door.close())
+        for worker in self._here:
+            worker.close()
+        self.until(lambda: len(asyncio.all_tasks()) == 1)  # but this look itself
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+@contextmanager
+def cluster(
+    folder: Path, quota: Quota | None = None, members: Mapping[bytes, Member] | None = None, grace: float = 60.0
+) -> Iterator[Cluster]:
+    """While the block runs."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.chmod(folder, 0o700)
+    made = Cluster(folder, quota, members or {}, grace)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def added(rows: int = 4) -> Program:
+    """output = x + y, square matrices."""
+    builder = GraphBuilder()
+    return builder.compile(builder.input("x", (rows, rows)) + builder.input("y", (rows, rows))).program
+
+
+def square(rows: int = 4, scale: float = 1.0) -> NDArray[Any]:
+    """A matrix of distinct elements."""
+    return (np.arange(rows * rows, dtype=np.float32) * np.float32(scale)).reshape(rows, rows)
+
+
+def stepped(rows: int = 8, features: int = 6) -> Program:
+    """A step of descent of a linear model: new weights, and the loss before it."""
+    builder = GraphBuilder()
+    x, y = builder.input("x", (rows, features)), builder.input("y", (rows, 1))
+    w = builder.input("w", (features, 1))
+    error = x @ w - y
+    new = w - (x.transpose() @ error) * 0.01
+    return builder.compile({"new": new, "loss": (error * error).sum()}).program
+
+
+def data(step: int, rows: int = 8, features: int = 6) -> tuple[NDArray[Any], NDArray[Any]]:
+    rng = np.random.default_rng(step)
+    return tuple(rng.standard_normal((rows, width)).astype(np.float32) for width in (features, 1))  # type: ignore[return-value]
+
+
+class Training:
+    """Steps of descent at a cluster: new data each time, nothing freed too late."""
+
+    def __init__(self, session: RemoteSession) -> None:
+        self.session, self.root = session, session.define(stepped())
+        session.put(1, np.zeros((6, 1), np.float32), F32)
+        self.last, self.losses = 1, list[int]()
+
+    def step(self) -> None:
+        x, y, new, loss = (4 * len(self.losses) + number for number in (2, 3, 4, 5))
+        for handle, value in zip((x, y), data(len(self.losses)), strict=True):
+            self.session.put(handle, value, F32)
+        outputs = {"new": new, "loss": loss}
+        self.session.run(self.root, {"x": x, "y": y, "w": self.last}, outputs, freed=[x, y, self.last])
+        self.last = new
+        self.losses.append(loss)
+
+    def read(self) -> list[bytes]:
+        return [self.session.get(handle).tobytes() for handle in self.losses]
+
+
+def losses_of(steps: int, folder: Path) -> list[bytes]:
+    """The same losses, where no worker goes away."""
+    with cluster(folder) as c, c.session() as session:
+        c.here()
+        training = Training(session)
+        for _ in range(steps):
+            training.step()
+        return training.read()
