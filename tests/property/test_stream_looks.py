@@ -73,7 +73,7 @@ def check(random: Random, tiers: Tiers) -> None:
     assert values_of(steps, seed, set(range(STEPS)), random.randint(1, 5), tiers) == expected
 
 
-@settings(PLAIN, max_examples=40)
+@settings(PLAIN, max_examples=25)
 @given(RANDOM)
 def test_whatever_was_looked_at_all_values_have_the_same_bits(random: Random) -> None:
     check(random, REFERENCE)

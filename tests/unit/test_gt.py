@@ -272,6 +272,27 @@ def test_a_thousand_steps_hold_no_more_than_ten() -> None:
     assert len(connection.recorder()) <= after.handles <= len(connection.recorder()) + 20
 
 
+@pytest.mark.slow
+def test_a_thousand_compiled_steps_take_no_more_memory() -> None:
+    connection.close()
+    model, x, y = Network(784, 256, 10), gt.randn(64, 784), gt.randn(64, 10)
+    optimizer = SGD(model.parameters(), lr=0.01)
+
+    def steps(count: int) -> tuple[int, int]:
+        for _ in range(count):
+            loss = ((model(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            loss.item()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return connection.recorder().session.stats().handles, pages * os.sysconf("SC_PAGE_SIZE")
+
+    handles, resident = steps(50)
+    after, grown = steps(1000)
+    assert after == handles and grown - resident < 4 << 20
+
+
 def test_mistakes_are_refused_with_the_line_and_float64_by_its_name() -> None:
     is_refused = r"float64 is no type .*test_gt\.py"
     with pytest.raises(CaptureError, match=is_refused):

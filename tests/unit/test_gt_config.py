@@ -57,9 +57,9 @@ def test_a_file_that_the_environment_names_says_what_gradients_carry(
 ) -> None:
     monkeypatch.setenv("GT_CONFIG", str(path))
     segments = recorded()
-    w = gt.ones(3, requires_grad=True)
+    w = gt.from_numpy(np.ones(3, np.float32), requires_grad=True)
     with gt.signal.context("stage"):
-        loss = (w * 2).sum()
+        loss = (w * w).sum()
         with gt.signal.context("nothing is said about this one"):
             other = w + 1
     loss.backward()

@@ -69,6 +69,17 @@ def test_a_small_program_is_compiled_at_its_third_sight_and_a_large_one_at_its_f
     run(small, root, 40)
 
 
+def test_a_program_can_be_compiled_before_its_first_run() -> None:
+    session = LocalSession(tiers=REFERENCE)
+    filled(session)
+    root = session.define(program())
+    expected = run(session, root)
+    session.prepare(root)
+    assert session._programs[root].loaded is not None and run(session, root, 10) == expected
+    with pytest.raises(BindingError, match="is defined in this session"):
+        session.prepare(bytes(32))
+
+
 def until(holds: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not holds():

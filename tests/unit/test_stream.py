@@ -101,9 +101,9 @@ def looped(own: Recorder, seen: list[Segment]) -> tuple[list[bytes], int]:
     """What a loop leaves that nobody looks into, and how many segments it took."""
     x, y = given(own, 0.1, 0.7), given(own, 0.3, -2)
     kept = x
-    for number in range(24):
+    for number in range(15):
         x = own.emit("tanh", None, own.emit("add", None, own.emit("mul", None, x, y), y))
-        if number == 10:
+        if number == 7:
             kept = x
     before = len(seen)
     results = [own.read(value).tobytes() for value in (x, kept)]
@@ -114,7 +114,7 @@ def test_segments_that_follow_each_other_again_and_again_become_one_with_the_sam
     sent = segments(own)
     own.longest = 9
     results, counts = [], []
-    for _ in range(12):
+    for _ in range(8):
         before = len(sent)
         result, after = looped(own, sent)
         results.append(result)
@@ -122,7 +122,7 @@ def test_segments_that_follow_each_other_again_and_again_become_one_with_the_sam
         if own.joiner is not None:
             own.joiner.join(60)
     assert all(result == results[0] for result in results)
-    assert counts[0] > 2 * counts[-1]
+    assert counts[-1] <= 4 < counts[0], counts
     assert max(len(segment.inputs) for segment in sent) == 2
 
 

@@ -167,24 +167,34 @@ class LocalSession:
             return Stats(len(self._tensors), held, len(self._programs), self._runs, self._compiled, (worker,))
 
     def close(self) -> None:
-        """As the protocol says. A program that is being compiled is waited for."""
+        """As the protocol says."""
         with self._lock:
             self._is_closed = True
-            compilers = [d.compiler for d in self._programs.values() if d.compiler is not None]
             self._programs, self._tensors = {}, {}
-        for compiler in compilers:
-            compiler.join()
+
+    def prepare(self, root: bytes) -> None:
+        """As `Preparing` says."""
+        with self._lock:
+            self._refuse_closed()
+            defined = self._defined(root)
+        self._compile(defined)
+        if defined.failed is not None:
+            raise defined.failed
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise ExecutionError("this session is closed", fix="Open another one.")
 
-    def _executed(
-        self, root: bytes, inputs: Mapping[str, int], outputs: Mapping[str, int], variables: Mapping[str, int]
-    ) -> dict[int, NDArray[Any]]:
+    def _defined(self, root: bytes) -> _Defined:
         defined = self._programs.get(root)
         if defined is None:
             raise BindingError(f"no program {root.hex()[:10]}… is defined in this session", fix="Define it first.")
+        return defined
+
+    def _executed(
+        self, root: bytes, inputs: Mapping[str, int], outputs: Mapping[str, int], variables: Mapping[str, int]
+    ) -> dict[int, NDArray[Any]]:
+        defined = self._defined(root)
         arrays = {}
         for name, number in defined.inputs.items():
             tensor = self._tensors.get(inputs.get(name, 0))

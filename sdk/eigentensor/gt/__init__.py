@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         load_config,
         register_config,
     )
-    from eigentensor.gt.connection import close, gpu_workers
+    from eigentensor.gt.connection import close, connect, gpu_workers
     from eigentensor.gt.creation import arange, from_numpy, full, manual_seed, ones, rand, randn, tensor, zeros
     from eigentensor.gt.tensors import Tensor, cat, maximum, minimum, no_grad, stack, where
 
@@ -29,9 +29,10 @@ float64, float32, float16, int64, int32 = "float64", "float32", "float16", "int6
 bool = "bool"  # noqa: A001 - GT's name
 
 __all__ = [
-    "ShardConfig", "SignalConfig", "Tensor", "arange", "cat", "close", "float16", "float32", "float64", "from_numpy",
-    "full", "get_config", "get_signal_config", "gpu_workers", "int32", "int64", "load_config", "manual_seed",
-    "maximum", "minimum", "no_grad", "ones", "rand", "randn", "register_config", "stack", "tensor", "where", "zeros",
+    "ShardConfig", "SignalConfig", "Tensor", "arange", "cat", "close", "connect", "float16", "float32", "float64",
+    "from_numpy", "full", "get_config", "get_signal_config", "gpu_workers", "int32", "int64", "load_config",
+    "manual_seed", "maximum", "minimum", "no_grad", "ones", "rand", "randn", "register_config", "stack", "tensor",
+    "where", "zeros",
 ]  # fmt: skip
 
 _MODULES = ("client", "debug", "nn", "signal")
@@ -39,7 +40,7 @@ _load = loading(
     __name__,
     {
         "config": "ShardConfig SignalConfig get_config get_signal_config load_config register_config",
-        "connection": "close gpu_workers",
+        "connection": "close connect gpu_workers",
         "creation": "arange from_numpy full manual_seed ones rand randn tensor zeros",
         "tensors": "Tensor cat maximum minimum no_grad stack where",
     },

@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 
-HERE = ("127.0.0.1", "localhost", "::1")
+from eigentensor.gt.connection import HERE
 
 
 def words(arguments: list[str]) -> list[str]:

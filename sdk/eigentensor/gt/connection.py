@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Variables that name a YAML file of signals, and a file that instructions are written to: ours, and GT's.
 CONFIG = ("EIGENTENSOR_SIGNALS", "GT_CONFIG")
 LOG = ("EIGENTENSOR_INSTRUCTION_LOG", "GT_INSTRUCTION_LOG")
+#: Hosts that are this machine.
+HERE = ("localhost", "127.0.0.1", "[::1]")
 #: Variables of GT that this package does not follow, and why.
 REFUSED = {
     "GT_BACKEND": "there is one backend: programs, whose bits are the same on every device",
@@ -47,10 +49,7 @@ def open_session(session: Session) -> None:
             raise ConfigError(f"{variable} is set: {why}", fix=f"Unset {variable}.")
     with _lock:
         if _recorder is not None:
-            raise ConfigError(
-                "tensors were made already, and they are in another session",
-                fix="Call gpu_workers or connect before the first tensor, or close first.",
-            )
+            raise _opened_already()
         opened = Recorder(session)
         if path := _of_environment(LOG):
             from eigentensor.gt.log import instruction_log  # few want one
@@ -76,6 +75,27 @@ def gpu_workers(count: int) -> None:
     if count < 1:
         raise ConfigError(f"{count} workers", fix="Ask for at least one.")
     open_session(LocalSession(threads=count))
+
+
+def connect(address: str | None = None, token: str | None = None) -> None:
+    """Has a cluster hold and compute all tensors: that at this address, by default this user's own on this machine,
+    which is also what GT's "localhost:PORT" is here. `token` names a file.
+
+    Raises ConfigError if tensors were made already and for what is no address, ConnectionLost if nobody is there.
+    """
+    from eigentensor.cluster.remote import RemoteSession  # few need it
+
+    if _recorder is not None:
+        raise _opened_already()
+    is_own = address is not None and address.rpartition(":")[0] in HERE
+    open_session(RemoteSession(None if is_own else address, token))
+
+
+def _opened_already() -> ConfigError:
+    return ConfigError(
+        "tensors were made already, and they are in another session",
+        fix="Call gpu_workers or connect before the first tensor, or close first.",
+    )
 
 
 def signals() -> "Signals | None":

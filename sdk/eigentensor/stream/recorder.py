@@ -4,7 +4,7 @@ A value is what an instruction makes. It is stored only if somebody still holds 
 changes in place is another value. Where segments end never changes a bit.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor.cluster.session import Session
+from eigentensor.cluster.session import Preparing, Session
 from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
@@ -68,7 +68,7 @@ class Recorder:
         self._segments: OrderedDict[Key, tuple[Segment, bytes]] = OrderedDict()
         self._signals: dict[bytes, object] = {}  #: as they were last defined, by root
         self._held: dict[int, ref[Value]] = {}
-        self._freed: list[int] = []
+        self._freed: deque[int] = deque()
         self._before: Ended | None = None  #: the last segment, if it ended because it was long
         self._pairs: dict[tuple[Key, Key], int] = {}  #: how often one followed the other
         self._goes_on: set[Key] = set()
@@ -104,10 +104,11 @@ class Recorder:
     def put(self, array: NDArray[Any], dtype: DType) -> Value:
         """A tensor from outside. The array, in the storage type, must not change afterwards."""
         with self._lock:
+            if freed := self._dropped():
+                self.session.free(freed)
             value = Value(kind_of(array.shape, dtype), -1, 0)
-            self._hold(value)
-            assert isinstance(value.handle, int)
-            self.session.put(value.handle, np.ascontiguousarray(array, STORAGE[dtype]).reshape(array.shape), dtype)
+            elements = np.ascontiguousarray(array, STORAGE[dtype]).reshape(array.shape)
+            self.session.put(self._hold(value), elements, dtype)
             return value
 
     def read(self, value: Value) -> NDArray[Any]:
@@ -205,11 +206,12 @@ class Recorder:
         try:
             segment = lowered(both)
             root = self.session.define(segment.program, segment.signals)
+            if isinstance(self.session, Preparing):
+                self.session.prepare(root)
         except EigenTensorError:
             return  # the two go on as they are
         with self._lock:
-            self._segments[both] = segment, root
-            self._signals[root] = segment.signals
+            self._remember(both, (segment, root))
             self._goes_on.add(first)
 
     def _take(self, operand: Value) -> None:
@@ -235,7 +237,7 @@ class Recorder:
             outputs[name] = self._hold(value)
         named = {name: of_input[place] for place, name in segment.inputs.items()}
         inputs.clear()  # who holds none of them any more frees them with this segment
-        freed, self._freed = self._freed, []
+        freed = self._dropped()
         if self._signals.get(root) != segment.signals:
             self._signals[root] = segment.signals
             self.session.define(segment.program, segment.signals)
@@ -246,13 +248,24 @@ class Recorder:
 
     def _segment(self, key: Key) -> tuple[Segment, bytes]:
         known = self._segments.get(key)
-        if known is None:
-            segment = lowered(key)
-            known = self._segments[key] = segment, self.session.define(segment.program, segment.signals)
-            self._signals[known[1]] = segment.signals
-            if len(self._segments) > SEGMENTS:
-                self._segments.popitem(last=False)
+        if known is not None:
+            self._segments.move_to_end(key)
+            return known
+        segment = lowered(key)
+        known = segment, self.session.define(segment.program, segment.signals)
+        self._remember(key, known)
         return known
+
+    def _remember(self, key: Key, known: tuple[Segment, bytes]) -> None:
+        self._segments[key] = known
+        self._signals[known[1]] = known[0].signals
+        if len(self._segments) > SEGMENTS:
+            _, (_, root) = self._segments.popitem(last=False)
+            self._signals.pop(root, None)
+
+    def _dropped(self) -> list[int]:
+        """The numbers of tensors that nobody holds any more; other threads may add some meanwhile."""
+        return [self._freed.popleft() for _ in range(len(self._freed))]
 
     def _hold(self, value: Value) -> int:
         """Gives a value its number, which is freed when nobody holds the value any more."""
