@@ -25,7 +25,23 @@ Step = Callable[[Recorder, list[Value]], Value]
 def chosen(random: Random) -> Step:
     """One instruction on what there is; all values are float32 matrices of 4 × 4."""
     op = random.choice(
-        ("mul", "mul", "mul", "number", "add", "div", "sum", "sum", "mean", "matmul", "exp", "where", "moved", "power")
+        (
+            "mul",
+            "mul",
+            "mul",
+            "number",
+            "add",
+            "div",
+            "sum",
+            "sum",
+            "mean",
+            "matmul",
+            "exp",
+            "where",
+            "moved",
+            "power",
+            "long",
+        )
     )
     first, second = random.random(), random.random()
     axis, number = random.randrange(2), random.choice((0.3, -1.0, 1.0, 0.0, -0.0))
@@ -36,6 +52,9 @@ def chosen(random: Random) -> Step:
             return own.emit("mul", (axis, encoded(number)), a)
         if op in ("sum", "mean"):
             return own.emit("expand", (4, 4), own.emit(op, (axis, True), a))
+        if op == "long":  # enough terms for a cut into spans
+            wide = own.emit("expand", (90, 4, 4), own.emit("mul", None, a, b))
+            return own.emit("expand", (4, 4), own.emit("sum", ((0, 1 + axis), False), own.emit("mul", None, wide, a)))
         if op == "exp":
             return own.emit("tanh", None, own.emit("exp", None, a))
         if op == "where":

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from eigentensor.stream.segment import INPUT, Entry, Key
 
-#: So often a segment is followed by the same other one before the two are joined.
-SIGHTS = 3
+#: So often a segment is followed by the same other one before the two are joined: what is new then is lowered anew.
+SIGHTS = 32
 #: So many segments are one at most.
 MOST = 4
 

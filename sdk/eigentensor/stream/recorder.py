@@ -60,7 +60,7 @@ class Recorder:
         self.session = session
         self.sent = sent
         self.scope = Scope()
-        self.longest = LONGEST
+        self.longest, self.sights = LONGEST, SIGHTS
         self._limit = 0  #: of this segment, if it goes on where others ended
         self._is_due = False
         self._lock = RLock()
@@ -88,8 +88,8 @@ class Recorder:
         with self._lock:
             if self._is_due:
                 self.end()
-            kinds = [operand.kind for operand in operands]
-            kind = self._kinds.get((op, arg, *kinds)) or self._inferred(op, arg, kinds)
+            made = (op, arg, *[operand.kind for operand in operands])
+            kind = self._kinds.get(made) or self._inferred(*made)
             number, entries = self._number, self._entries
             for operand in operands:
                 if operand.segment != number:
@@ -154,7 +154,7 @@ class Recorder:
         finally:
             scope.signal, scope.backward = before
 
-    def _inferred(self, op: str, arg: Any, kinds: Sequence[Kind]) -> Kind:
+    def _inferred(self, op: str, arg: Any, *kinds: Kind) -> Kind:
         if len(self._kinds) >= KINDS:
             self._kinds.clear()
         kind = self._kinds[op, arg, *kinds] = kind_of_result(op, arg, kinds)
@@ -197,7 +197,7 @@ class Recorder:
         pair = first.key, second.key
         self._pairs[pair] = sights = self._pairs.get(pair, 0) + 1
         is_free = self.joiner is None or not self.joiner.is_alive()
-        if sights >= SIGHTS and first.key not in self._goes_on and is_free:
+        if sights >= self.sights and first.key not in self._goes_on and is_free:
             key = joined(first, second, self._held)
             self.joiner = Thread(target=self._join, args=[first.key, key], name="segment joiner", daemon=True)
             self.joiner.start()
