@@ -24,9 +24,9 @@ from eigentensor.program.expression import (
 from eigentensor.program.intervals import Interval
 from eigentensor.program.ops import Op
 from eigentensor.program.restriction import zeros
-from eigentensor.runtime.incremental.boxes import Box, merged, rounded_box, volume, within
+from eigentensor.regions.boxes import Box, merged, rounded_box, volume, within
+from eigentensor.regions.dependence import dirty
 from eigentensor.runtime.incremental.outline import products
-from eigentensor.runtime.incremental.regions import dirty
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 ROW, COLUMN, STEP = Axis(0, 6), Axis(1, 5), Axis(2, 4, True)
