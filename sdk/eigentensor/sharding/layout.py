@@ -45,6 +45,7 @@ class Place(NamedTuple):
     everywhere: bool = False
 
 
+@lru_cache(maxsize=1 << 14)
 def made(place: Place, shape: Shape, count: int) -> Layout:
     """What each of so many workers makes of a result of this shape. An axis of e elements is cut at ⌊i·e/n⌋; one that
     is shorter than there are workers is cut for as many of them as it has elements."""
@@ -57,6 +58,12 @@ def made(place: Place, shape: Shape, count: int) -> Layout:
         part = (n * extent // len(workers), (n + 1) * extent // len(workers) - 1)
         boxes[worker] = (*whole_box(shape[: place.axis]), part, *whole_box(shape[place.axis + 1 :]))
     return tuple(boxes)
+
+
+@lru_cache(maxsize=1 << 16)
+def volumes(layout: Layout) -> tuple[int, ...]:
+    """How many elements each worker has."""
+    return tuple(0 if box is None else volume(box) for box in layout)
 
 
 def is_whole(layout: Layout, shape: Shape) -> bool:

@@ -14,8 +14,9 @@ from eigentensor.errors import LimitError
 from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, covers, volume, whole_box
 from eigentensor.regions.needs import is_found
+from eigentensor.sharding.cluster import Cluster
+from eigentensor.sharding.improve import cheapest
 from eigentensor.sharding.layout import Hint, Layout, Place, box_bytes, check_hints, check_layouts, made
-from eigentensor.sharding.place import Cluster, places
 from eigentensor.sharding.transfers import Part, gathered
 from eigentensor.space import Space
 
@@ -78,7 +79,8 @@ Step = Compute | Copy | Send | Receive
 class WorkerPlan:
     """What one worker does in an iteration, in order, and then so that new states become the states.
 
-    `given` are the pieces that are there before, by number; `held` bytes are those of all pieces at once.
+    `given` are the pieces that are there before, by number; `held` bytes are those of all pieces at once, without
+    messages under way.
     """
 
     pieces: tuple[Piece, ...]
@@ -129,7 +131,7 @@ def plan(
     cluster = Cluster(program, workers, tuple((numbers[name], layout) for name, layout in layouts), hints)
     least: Plan | None = None
     for weight in WEIGHTS:
-        planned = planned_with(cluster, places(cluster, weight))
+        planned = planned_with(cluster, cheapest(cluster, weight))
         if memory is None or planned.held <= memory:
             return planned
         least = planned if least is None or planned.held < least.held else least
