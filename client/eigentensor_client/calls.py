@@ -24,6 +24,7 @@ from eigentensor.chain import Network, to_wei
 from eigentensor.chain.keys import checked_address
 from eigentensor.chain.network import state_folder
 from eigentensor.errors import BindingError, ConfigError, NotYet, TaskNotFound
+from eigentensor.lowering.shards import Shards
 from eigentensor.program import Program, Role
 from eigentensor.receipt import Receipt
 from eigentensor.receipt.calls import SignedCall
@@ -68,6 +69,7 @@ class Options(Offer):
     channel: "bool | Operators" = False
     deposit: str | None = None
     recheck: str = "0%"
+    shards: Shards = 1
 
     def __post_init__(self) -> None:
         for name in ("max_price", "min_price", "check_fee", "value_at_risk"):

@@ -45,7 +45,7 @@ class Function(Generic[P, R]):
         self.spawn = Both(self._spawn, self._spawn_aio)
         self.map = Both(self._map, self._map_aio)
         self.handle = Both(self._handle, self._handle_aio)
-        self._signatures = Signatures(wrapped, programs)
+        self._signatures = Signatures(wrapped, programs, options.shards)
         self._name = self._signatures.name
         self._calls = Calls[R](self._signatures, options)
         operators = options.operators()

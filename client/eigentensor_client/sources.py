@@ -15,6 +15,7 @@ from eigentensor_client.inputs import existing
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram
+    from eigentensor.lowering.shards import Shards
     from eigentensor.program import Program
     from eigentensor_client.files import Tensors
     from eigentensor_client.transfer import Keeper
@@ -46,22 +47,27 @@ def read_program(name: str, gateway: "Keeper | None" = None) -> "Program":
 
 
 def captured(
-    name: str, inputs: "Tensors", weights: Path | None, cast: Literal["float32"] | None = None
+    name: str,
+    inputs: "Tensors",
+    weights: Path | None,
+    cast: Literal["float32"] | None = None,
+    shards: "Shards" = 1,
 ) -> "tuple[GraphProgram, Tensors]":
     """The program captured from an ONNX model or FILE.py:NAME, and the inputs under its names.
 
-    Inputs give the shapes that a model leaves open. `cast` makes float32 of float64, inputs included. Raises
-    CaptureError, and what `of_python` raises.
+    Inputs give the shapes that a model leaves open. `cast` makes float32 of float64, inputs included; `shards` is what
+    `capture` takes. Raises CaptureError, and what `of_python` raises.
     """
     if Path(name).suffix != ".onnx":
         file, _, word = name.partition(":")
-        return of_python(Path(file), word or "program", weights, inputs, cast), _cast(inputs, cast)
+        return of_python(Path(file), word or "program", weights, inputs, cast, shards), _cast(inputs, cast)
     if weights is not None:
         raise BindingError(f"{name} brings its own weights", fix="Leave --weights out.")
     from eigentensor.capture import import_onnx
     from eigentensor.capture.names import names_for
 
-    graph = import_onnx(existing(Path(name)), {key: tensor.shape for key, tensor in inputs.items()}, cast=cast)
+    shapes = {key: tensor.shape for key, tensor in inputs.items()}
+    graph = import_onnx(existing(Path(name)), shapes, cast=cast, shards=shards)
     names = names_for(inputs)
     return graph, {names[key]: tensor for key, tensor in _cast(inputs, cast).items()}
 
@@ -81,12 +87,13 @@ def of_python(
     weights: Path | None = None,
     inputs: "Tensors | None" = None,
     cast: Literal["float32"] | None = None,
+    shards: "Shards" = 1,
 ) -> "GraphProgram":
     """What a name in a Python file stands for: a captured program, or a function that returns one.
 
     The function takes nothing, or the tensors of `weights` by name. What takes `inputs` by its parameters' names, or is
-    returned by the function, is captured with them. Raises CaptureError, and BindingError for inputs that it does not
-    take.
+    returned by the function, is captured with them, and cut into `shards`. Raises CaptureError, and BindingError for
+    inputs that it does not take, and for shards of what the file has captured itself.
     """
     from eigentensor.capture import GraphProgram, capture, load_weights
 
@@ -106,11 +113,15 @@ def of_python(
         )
     if callable(value) and not isinstance(value, GraphProgram) and _takes(value, inputs):
         with spending.reading(file), redirect_stdout(sys.stderr):
-            return capture(inspect.unwrap(value), inputs or {}, cast=cast)
+            return capture(inspect.unwrap(value), inputs or {}, cast=cast, shards=shards)
     if not isinstance(value, GraphProgram):
         raise CaptureError(
             f"{file} has no program named {name!r}",
             fix="Name a GraphProgram, a function that returns one, or a function of the inputs: FILE.py:NAME.",
+        )
+    if shards != 1:
+        raise BindingError(
+            f"{name} of {file} is captured by the file itself", fix=f"Write shards={shards!r} where it is captured."
         )
     return value
 

@@ -62,6 +62,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "program capture": (
         "program capture client/examples/matmul.py",
         "program capture model.py:forward --weights model.safetensors",
+        "program capture model.py:step --input x=@x.npy --shards 4",
     ),
     "program import": ("program import model.onnx", "program import model.onnx --shape image=1,3,224,224"),
     "program check": ("program check matmul.program",),

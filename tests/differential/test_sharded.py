@@ -17,7 +17,8 @@ from eigentensor.program import Program, Results, Role
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.sharded import Sharded
 from eigentensor.runtime.sharded.mail import Mail, MailClosed
-from eigentensor.sharding.layout import Hint, Layout, axes_of
+from eigentensor.sharding.layout import Layout, axes_of
+from eigentensor.sharding.signals import Hint
 from support.generated.programs import generate
 from support.programs import sharded
 from support.programs.reruns import same
@@ -28,25 +29,27 @@ Hints = Sequence[Hint | None]
 
 def along(axis: int) -> Callable[[Program, int], Hints]:
     """Every call is cut along an axis, where that is long enough."""
-    return lambda program, workers: [Hint(axis, tuple(range(workers)))] * len(program.calls)
+    return lambda program, workers: [Hint(axis, tuple(range(workers)), False)] * len(program.calls)
 
 
 def in_stages(program: Program, workers: int) -> Hints:
     """The first calls on the first worker, and so on."""
     calls = len(program.calls)
-    return [Hint(None, (number * workers // calls,)) for number in range(calls)]
+    return [Hint(0, (number * workers // calls,), False) for number in range(calls)]
 
 
 def in_wide_stages(program: Program, workers: int) -> Hints:
     """Two stages, the first over all workers but the last, the second over all but the first."""
     calls, half = len(program.calls), len(program.calls) // 2
-    first, second = (Hint(0, tuple(of)) for of in (range(max(1, workers - 1)), range(min(1, workers - 1), workers)))
+    first, second = (
+        Hint(0, tuple(of), False) for of in (range(max(1, workers - 1)), range(min(1, workers - 1), workers))
+    )
     return [first if number < half else second for number in range(calls)]
 
 
 def replicated(program: Program, workers: int) -> Hints:
     """What is made is brought to every worker."""
-    return [Hint(None, tuple(range(workers)), replicated=True)] * len(program.calls)
+    return [Hint(0, tuple(range(workers)), True)] * len(program.calls)
 
 
 def found(program: Program, workers: int) -> Hints:
@@ -111,7 +114,7 @@ def any_hints(random: Random, program: Program, workers: int) -> Hints:
 
     def hint() -> Hint | None:
         chosen = tuple(random.sample(range(workers), random.randint(1, workers)))
-        return random.choice((None, Hint(random.choice((None, 0, 1, -1)), chosen, random.random() < 0.3)))
+        return random.choice((None, Hint(random.choice((0, 1, -1)), chosen, random.random() < 0.3)))
 
     return random.choice(([], [hint() for _ in program.calls]))
 
@@ -247,7 +250,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ExecutionError, match="memory of its own"):
         Sharded(program, workers=2, device="CUDA")
     with pytest.raises(BindingError, match="is to be on workers"):
-        Sharded(program, workers=2, hints=[Hint(0, (0, 2))] * len(program.calls), device="PYTHON")
+        Sharded(program, workers=2, hints=[Hint(0, (0, 2), False)] * len(program.calls), device="PYTHON")
     with pytest.raises(BindingError, match="hints for"):
         Sharded(program, workers=2, hints=[None], device="PYTHON")
     with pytest.raises(BindingError, match="no tensor 'y'"):

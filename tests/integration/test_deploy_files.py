@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from eigentensor_client.cli import main
 from eigentensor_operator.config import Settings as Operator

@@ -17,7 +17,7 @@ from eigentensor.regions.rebasing import rebased
 from support.generated.programs import generate
 from support.programs.changes import buffers_of, covered, poisoned, random_box
 
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=20)
 
 
 def shapes_of(program: Program, call: Call) -> tuple[tuple[int, ...], ...]:

@@ -1,49 +1,27 @@
-"""The parts of capture alone: constants, sums of indices, whole-buffer stores, spans, guards and cuts."""
+"""The parts of capture alone: constants, sums of indices, whole-buffer stores, guards and cuts."""
 
-from collections.abc import Iterable
 from itertools import product
-from math import prod
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from eigentensor import reference
 from eigentensor.capture.store import Store, stored
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.constants import constant, float_pattern
 from eigentensor.lowering.indices import affine, simplify, written
-from eigentensor.lowering.kernel import Kernel, add, flat, fresh_array, fresh_axis, index, less, scaled
+from eigentensor.lowering.kernel import Kernel, add, fresh_array, fresh_axis, index, less, scaled
 from eigentensor.lowering.limits import fits, guard, lowered, split
 from eigentensor.lowering.passes import unnest
-from eigentensor.lowering.spans import LANES, LONG, RUN, SHORT, TERMS, Cut, cut, shape
-from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, Axis, Named, Node, binary, const, counter, load, node, reduction
+from eigentensor.program.expression import Axis, Named, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.forms import Form
-from eigentensor.program.model import Bounds, Buffer, Kind, Role, Variable
+from eigentensor.program.model import Bounds
 from eigentensor.program.ops import DType, Op
+from support.programs.kernels import array, run
 
 FLOATS = {DType.FLOAT16: np.float16, DType.FLOAT32: np.float32}
 F32 = DType.FLOAT32
-
-
-def run(kernels: list[Kernel], variables: dict[str, int] | None = None, **inputs: np.ndarray) -> np.ndarray:
-    """What the last kernel writes; arrays named by keyword come from outside."""
-    outside = {name: Buffer(Role.INPUT, DType.FLOAT32, value.shape, name) for name, value in inputs.items()}
-    last = kernels[-1].result
-    program = assemble(
-        [(k.result.key, lowered(k)) for k in kernels],
-        outside,
-        {(Kind.OUTPUT, "output"): (last.key, (last.elements,))},
-        [Variable(name, 0, 7) for name in variables or {}],
-    )
-    return np.asarray(reference.execute(program, inputs, variables).outputs["output"])
-
-
-def array(name: str, elements: int) -> Array:
-    return Array(name, F32, elements)
 
 
 @given(st.floats(width=64), st.sampled_from(sorted(FLOATS)))
@@ -146,76 +124,6 @@ def test_a_store_that_is_no_box_is_refused() -> None:
     square = binary(Op.MUL, counter(i), counter(i))
     with pytest.raises(CaptureError, match="not a box"):
         stored(Store(fresh_array(F32, 9), square, constant(F32, 1), None, {i: index(3)}), None, fresh_array(F32, 9), "")
-
-
-@given(st.integers(SHORT, 1 << 22), st.integers(1, 1 << 20))
-def test_spans_are_a_power_of_two_and_short(terms: int, results: int) -> None:
-    partition = shape(terms, results)
-    if partition is None:
-        assert terms <= LONG <= results
-        return
-    spans, lanes, length = partition
-    assert spans & (spans - 1) == 0
-    assert lanes == (1 if results >= LONG else LANES) and length <= (RUN if results >= LONG else TERMS)
-    assert spans * (length - 1) * lanes < terms <= spans * length * lanes
-
-
-def test_the_cut_follows_from_the_shape() -> None:
-    assert shape(SHORT, 1) == Cut(1, LANES, SHORT // LANES)
-    assert shape(LONG + 1, LONG - 1) == Cut(8, LANES, 33)
-    assert shape(LONG + 1, LONG) == Cut(4, 1, 1025)
-    assert shape(SHORT - 1, 1) is None and shape(LONG, LONG) is None
-
-
-@pytest.mark.parametrize("extents", [(4100,), (4, 1025), (8, 3, 171), (3, 1367)])
-@pytest.mark.parametrize("op", [Op.REDUCE_ADD, Op.REDUCE_MUL])
-def test_many_long_reductions_are_cut_into_runs_of_terms(extents: tuple[int, ...], op: Op) -> None:
-    """Partial results stand run by run, each as the results do, and are taken up in order: every bit follows."""
-    terms = prod(extents)
-    axes, column = tuple(fresh_axis(n, is_reduce=True) for n in extents), fresh_axis(LONG)
-    x = np.random.default_rng(terms).uniform(0.999, 1.001, (terms, LONG)).astype(np.float32)
-    term = load(array("x", x.size), add(scaled(flat(axes), LONG), counter(column)))
-    kernel = Kernel(fresh_array(F32, LONG), (column,), reduction(op, axes, term))
-    parts, whole = cut(kernel)
-    partition = shape(terms, LONG)
-    assert partition == Cut(4, 1, -(-terms // 4))
-    assert [axis.extent for axis in parts.axes] == [partition.spans, LONG]
-    start, step = (np.float32(0), np.add) if op is Op.REDUCE_ADD else (np.float32(1), np.multiply)
-    partial = [in_order(step, start, x[i : i + partition.terms]) for i in range(0, terms, partition.terms)]
-    assert np.array_equal(run([parts, whole], x=x.ravel()), in_order(step, start, partial))
-
-
-def in_order(step: np.ufunc, start: np.float32, terms: Iterable[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Each term in turn, rounded each time."""
-    total = np.full(LONG, start)
-    for row in terms:
-        total = step(total, row)
-    return total
-
-
-@pytest.mark.parametrize("terms", [256, 300, 1025, 4096, 40_000])
-@pytest.mark.parametrize("op", [Op.REDUCE_ADD, Op.REDUCE_MUL, Op.REDUCE_MULACC])
-def test_a_long_reduction_in_spans_is_the_same_up_to_rounding(terms: int, op: Op) -> None:
-    axis, row = fresh_axis(terms, is_reduce=True), fresh_axis(2)
-    x = np.random.default_rng(terms).uniform(0.999, 1.001, (2, terms)).astype(np.float32)
-    term = load(array("x", 2 * terms), add(scaled(counter(row), terms), counter(axis)))
-    value = reduction(op, (axis,), *([term, term] if op is Op.REDUCE_MULACC else [term]))
-    kernels = cut(Kernel(fresh_array(F32, 2), (row,), value))
-    spans = shape(terms, 2)
-    assert spans is not None and len(kernels) == 2 + (spans.spans * LANES >= SHORT)
-    exact = x.astype(np.float64)
-    expected = {Op.REDUCE_ADD: exact.sum(1), Op.REDUCE_MUL: exact.prod(1), Op.REDUCE_MULACC: (exact**2).sum(1)}[op]
-    assert np.allclose(run(kernels, x=x.ravel()), expected, rtol=1e-4)
-
-
-def test_rows_and_columns_of_a_long_reduction_keep_their_order() -> None:
-    rows, columns = (fresh_axis(n, is_reduce=True) for n in (40, 50))
-    x = np.random.default_rng(1).standard_normal((40, 50)).astype(np.float32)
-    element = add(scaled(counter(columns), 40), counter(rows))
-    kernels = cut(
-        Kernel(fresh_array(F32, 1), (), reduction(Op.REDUCE_ADD, (rows, columns), load(array("x", 2000), element)))
-    )
-    assert np.allclose(run(kernels, x=x.T.copy().ravel()), x.sum(dtype=np.float64), rtol=1e-5)
 
 
 def test_a_reduction_inside_a_reduction_becomes_a_kernel_of_its_own() -> None:

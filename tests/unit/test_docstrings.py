@@ -15,6 +15,7 @@ PACKAGES = (
     "eigentensor",
     "eigentensor_aggregator",
     "eigentensor_client",
+    "eigentensor_cluster",
     "eigentensor_economics",
     "eigentensor_local",
     "eigentensor_operator",

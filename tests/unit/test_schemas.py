@@ -14,6 +14,7 @@ from typing_extensions import get_original_bases
 import eigentensor
 import eigentensor_aggregator
 import eigentensor_client
+import eigentensor_cluster
 import eigentensor_economics
 import eigentensor_local
 import eigentensor_operator
@@ -29,8 +30,8 @@ from support.screens.screens import FOLDER, SCREENS
 
 TYPES = defined()
 PARTS = (
-    eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_economics, eigentensor_local,
-    eigentensor_operator, eigentensor_serve,
+    eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_cluster, eigentensor_economics,
+    eigentensor_local, eigentensor_operator, eigentensor_serve,
 )  # fmt: skip
 #: Of files that are read and written, and never told.
 FILES = {"eigentensor.byte-pairs/1", "eigentensor.model/1", "eigentensor.tokens/1"}

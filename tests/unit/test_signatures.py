@@ -103,6 +103,18 @@ def test_a_function_is_captured_once_for_each_kind_of_arguments() -> None:
     assert len({first, *others}) == 7 == len(signatures.programs.by_kind)
 
 
+def test_a_function_in_shards_is_another_program_of_the_same_arguments() -> None:
+    def total(x: Tensor) -> Tensor:
+        return x.sum(0)
+
+    x, plain = tensor(4, 3), Signatures(total)
+    named = Signatures(total, plain.programs, {"x": (0, 2)})
+    captured = [use_of(signatures, x).captured for signatures in (plain, Signatures(total, plain.programs, 2), named)]
+    roots = [each.graph.uuid for each in captured]
+    assert len(set(captured)) == 3 and roots[1] == roots[2] != roots[0]
+    assert call(named, x).tolist() == pytest.approx(call(plain, x).tolist())
+
+
 def test_weights_are_read_again_and_named_again_only_if_they_change() -> None:
     net = Net()
     signatures = Signatures(lambda x: net(x))

@@ -1,5 +1,6 @@
 """What a user may name as a program, and what becomes of it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from eigentensor import reference
 from eigentensor.errors import BindingError, BlobNotFound, CaptureError
 from eigentensor.program.codec import encode
 from eigentensor.store import save_safetensors
+from eigentensor_client.cli import main
 from eigentensor_client.sources import is_captured, is_uuid, of_python
 from eigentensor_client.verbs.options import Execution
 from eigentensor_client.verbs.run import read_work
@@ -69,6 +71,20 @@ def test_a_function_in_a_python_file_is_captured_with_the_inputs_that_are_given(
         "from tinygrad import Tensor\nw = Tensor.arange(12).reshape(3, 4).float()\ndef net(x): return x @ w\n"
     )
     assert np.array_equal(executed(Execution(program="net.py:net", input=["x=@x.npy"])), X @ W)
+
+
+def test_a_function_is_captured_in_shards(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("net.py").write_text("def net(x): return {'sums': x.sum(0), 'rows': x.sum(1)}\n")
+    roots = {}
+    for words in ("", "--shards 2", "--shards 2 --shard-axis x=0", "--shards 3 --shard-axis x=1"):
+        with pytest.raises(SystemExit) as ended:
+            main(["program", "capture", "net.py:net", "--input", "x=@x.npy", "--json", *words.split()])
+        out, err = capsys.readouterr()
+        if ended.value.code:
+            assert ended.value.code == 7 and "3 shards" in err
+        else:
+            roots[words] = json.loads(out)["uuid"]
+    assert len(roots) == 3 and len(set(roots.values())) == 2
 
 
 def test_a_function_of_weights_gives_the_function_or_the_program_that_has_them() -> None:

@@ -8,10 +8,11 @@ import typer
 
 from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, table
-from eigentensor_client.verbs.options import Cast, Json
+from eigentensor_client.verbs.options import Cast, Inputs, Json
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram
+    from eigentensor.lowering.shards import Shards
     from eigentensor.program import Program
     from eigentensor_client.schemas import programs as schemas
 
@@ -20,6 +21,14 @@ app = typer.Typer(help="Program files: capture, import, check, show.", no_args_i
 File = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file.")]
 _NOTHING = "nothing was written: the same command begins again"
 
+ShardCount = Annotated[
+    int,
+    typer.Option("--shards", min=1, help="Cut sums over the inputs' first axis into so many parts, a power of two."),
+]
+ShardAxes = Annotated[
+    list[str] | None,
+    typer.Option("--shard-axis", metavar="NAME=AXIS", help="An input and the axis to cut instead, counted from 0."),
+]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Where to write the program [the name of FILE, with .program].")
 ]
@@ -34,21 +43,26 @@ def capture(
             "--weights", "-w", help="A .safetensors or .gguf file: the function is given its tensors by name."
         ),
     ] = None,
+    input: Inputs = None,  # noqa: A002
+    shards: ShardCount = 1,
+    shard_axis: ShardAxes = None,
     output: Output = None,
     json: Json = False,
 ) -> None:
     """Run your Python file and write the captured program that a name in it stands for, and beside it its weights
     and the first values of its states.
 
-    The name is a GraphProgram, or a function that returns one: without arguments, or of the tensors of --weights.
+    The name is a GraphProgram, or a function that returns one: without arguments, or of the tensors of --weights; or
+    it is a function of the tensors of --input, which give their names, shapes and types.
     """
+    from eigentensor_client.files import read_inputs
     from eigentensor_client.sources import of_python
 
     file, _, name = source.partition(":")
-    screen = Screen(as_json=json)
+    screen, inputs, cut = Screen(as_json=json), read_inputs(input), _shards(shards, shard_axis)
     with screen.goes_on(_NOTHING), screen.work() as bar:
         bar(f"capturing {source}")
-        graph = of_python(Path(file), name or "program", weights)
+        graph = of_python(Path(file), name or "program", weights, inputs, shards=cut)
     _write(graph, output or Path(Path(file).stem).with_suffix(".program"), None, screen)
 
 
@@ -64,16 +78,18 @@ def import_(
         Path | None, typer.Option("--weights", help="Where to write its weights [beside the program].")
     ] = None,
     cast: Cast = None,
+    shards: ShardCount = 1,
+    shard_axis: ShardAxes = None,
     json: Json = False,
 ) -> None:
     """Write the program that an ONNX model is, and beside it its weights."""
     from eigentensor.capture import import_onnx
     from eigentensor_client.inputs import existing
 
-    screen, shapes = Screen(as_json=json), _shapes(shape)
+    screen, shapes, cut = Screen(as_json=json), _shapes(shape), _shards(shards, shard_axis)
     with screen.goes_on(_NOTHING), screen.work() as bar:
         bar(f"importing {model}")
-        graph = import_onnx(existing(model), shapes, cast=cast)
+        graph = import_onnx(existing(model), shapes, cast=cast, shards=cut)
     if graph.cast:
         screen.say(f"float32 instead of float64: {', '.join(graph.cast)}")
     _write(graph, output or Path(model.stem).with_suffix(".program"), weights, screen)
@@ -138,6 +154,19 @@ def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
         if not equals:
             raise BindingError(f"cannot read shape {word!r}", fix="Write name=1,3,224,224.")
     return shapes
+
+
+def _shards(count: int, axes: list[str] | None) -> "Shards":
+    """`name=1` as the axis of an input that is cut into so many shards; without any, axis 0 of all."""
+    named = {}
+    for word in axes or ():
+        name, _, axis = word.rpartition("=")
+        if not name or not axis.isdecimal():
+            raise BindingError(f"cannot read the axis {word!r}", fix="Write name=0.")
+        named[name] = int(axis), count
+    if named and count == 1:
+        raise BindingError("an axis is to be cut into one part", fix="Say how many parts with --shards.")
+    return named or count
 
 
 def program_facts(program: "Program") -> "schemas.Program":

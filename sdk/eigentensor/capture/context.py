@@ -14,6 +14,7 @@ from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.kernel import located
+from eigentensor.lowering.shards import Shards
 from eigentensor.program.model import Kind, Role, Variable
 
 
@@ -63,11 +64,14 @@ class TensorContext:
         return UOp.variable(name, minimum, maximum).bind(minimum)
 
     @adapter.refusing("it cannot be captured")
-    def compile_to_graph(self, *outputs: Tensor | Mapping[str, Tensor], fingerprint: bool = True) -> GraphProgram:
+    def compile_to_graph(
+        self, *outputs: Tensor | Mapping[str, Tensor], fingerprint: bool = True, shards: Shards = 1
+    ) -> GraphProgram:
         """The program that computes the outputs, and the new values of all states, from what was named.
 
         One output is named "output", several "output_0", "output_1", …; a dict brings its own names. Small results get
         an output `fingerprint` beside them, a checksum over the large intermediates, unless `fingerprint` is False.
+        Reductions over axes that `shards` name are cut by shards, as `capture` does it.
         """
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(outputs).items()}
         states = {
@@ -79,7 +83,7 @@ class TensorContext:
                 clones = cloned(results | states)
                 self._require_written(recording.written(), [name for _, name in stored])
                 clones |= cloned(stored)  # by `uop.store` and `after`, without an assignment
-            return compiled(recording, clones, self._outside, list(self._variables.values()), fingerprint)
+            return compiled(recording, clones, self._outside, list(self._variables.values()), fingerprint, shards)
 
     def _require_written(self, written: set[Any], unassigned: Sequence[str]) -> None:
         """Raises CaptureError unless all states have new values, and no weight has one."""

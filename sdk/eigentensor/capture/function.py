@@ -19,6 +19,7 @@ from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.kernel import located
+from eigentensor.lowering.shards import Shards
 from eigentensor.program.model import Kind, Role, Variable
 from eigentensor.talk import doing, each
 
@@ -33,6 +34,7 @@ def capture(
     max_repeat: int = 1,
     cast: Literal["float32"] | None = None,
     fingerprint: bool = True,
+    shards: Shards = 1,
 ) -> GraphProgram:
     """The program of a function of Tensors that returns a Tensor, several, or a dict of them.
 
@@ -42,16 +44,18 @@ def capture(
     maximum) or (minimum, maximum, stride). `cast="float32"` takes inputs, weights and states of float64 as float32:
     which, is in the program's `cast`. An order may repeat the program up to `max_repeat` times: states are fed back,
     variables move by their stride.
+    `shards=C`, a power of two, cuts reductions over axis 0 of the inputs into C equal shards, so that up to C workers
+    that own rows share the work with the same bits; `shards={"x": (1, C)}` names inputs or states and their axes.
     Raises CaptureError, with the line of the function where it is known.
     """
     function = adapter.without_jit(function)
     inputs = inputs_of(function, example_inputs)
     bounds = [Variable(name, *limits) for name, limits in (variables or {}).items()]
     tensors = tensors_of(function if model is None else model, has_model=model is not None)
-    graph = _captured(function, inputs, tensors, bounds, cast, fingerprint)
+    graph = _captured(function, inputs, tensors, bounds, cast, fingerprint, shards)
     if len(now := tensors_of(function if model is None else model, has_model=model is not None)) > len(tensors):
         # made on the first call, and there on each other
-        graph = _captured(function, inputs, now, bounds, cast, fingerprint)
+        graph = _captured(function, inputs, now, bounds, cast, fingerprint, shards)
     return graph.repeatable(max_repeat)
 
 
@@ -62,6 +66,7 @@ def _captured(
     bounds: Sequence[Variable],
     cast: str | None,
     fingerprint: bool,
+    shards: Shards,
 ) -> GraphProgram:
     examples = {name: _taken(e, cast) for name, e in inputs.items()}
     converted = {name: _taken(t, cast) for name, t in tensors.items()}
@@ -91,7 +96,7 @@ def _captured(
             role = Role.STATE if name in (*changed, *stored) else Role.WEIGHT
             outside[held[name][1]] = _outside(role, name, tensors[name], data[name])
     with located(adapter.defined_at(function)):
-        program = compiled(recording, clones, outside, bounds, fingerprint)
+        program = compiled(recording, clones, outside, bounds, fingerprint, shards)
     return replace(program, cast=tuple(f"the tensor {name!r}" for name in casts))
 
 

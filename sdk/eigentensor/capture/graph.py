@@ -18,6 +18,7 @@ from eigentensor.lowering.build import Draft, build
 from eigentensor.lowering.constants import constant
 from eigentensor.lowering.graph_program import CONSTANT_BYTES, GraphProgram, Values
 from eigentensor.lowering.kernel import Kernel, fresh_array, fresh_axis
+from eigentensor.lowering.shards import Shards
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import Array, counter, node
@@ -80,6 +81,7 @@ def compiled(
     outside: Mapping[Any, Outside],
     variables: Sequence[Variable],
     fingerprint: bool,
+    shards: Shards,
 ) -> GraphProgram:
     """The program of what was recorded. `results` are clones; `outside` says what buffers mean."""
     schedule = Schedule(recording.relocation.origins)
@@ -90,7 +92,7 @@ def compiled(
     arrays = {key: (_result(schedule, clone, key[1]), clone.shape) for key, clone in results.items()}
     parts = named | _unnamed(schedule, {part.name for part in named.values()})
     externals = {array: part.buffer for array, part in parts.items()}
-    program = build(Draft(schedule.kernels, externals, arrays, variables, fingerprint))
+    program = build(Draft(schedule.kernels, externals, arrays, variables, fingerprint, shards))
     values = {part.name: _values(part) for part in parts.values() if part.data is not None}
     weights, states = ({name: values[name] for name in program.named(role)} for role in (Role.WEIGHT, Role.STATE))
     return GraphProgram(program, weights, states)

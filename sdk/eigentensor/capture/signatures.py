@@ -21,6 +21,7 @@ from eigentensor.capture.structure import put_together, rest_of, take_apart
 from eigentensor.capture.values import Values, same_bits, values_of
 from eigentensor.errors import BindingError, CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.lowering.shards import Shards
 from eigentensor.program.model import Role
 
 
@@ -76,12 +77,14 @@ class Signatures:
     """The programs of one function, each captured when its kind of arguments first comes: names, shapes and dtypes of
     tensors, values of all else, and the tensors that the function refers to."""
 
-    def __init__(self, function: Callable[..., Any], programs: Programs | None = None) -> None:
-        """`function` may be a method, a callable object, or wrapped by TinyJit. `programs` are those so far.
+    def __init__(self, function: Callable[..., Any], programs: Programs | None = None, shards: Shards = 1) -> None:
+        """`function` may be a method, a callable object, or wrapped by TinyJit. `programs` are those so far, `shards`
+        what `capture` takes.
 
         Raises BindingError for what is no function that returns Tensors.
         """
         self.function = _plain(function)
+        self.shards = shards
         kind = type(self.function)
         self.name = str(getattr(self.function, "__name__", kind.__name__))
         self.qualified = str(getattr(self.function, "__qualname__", kind.__qualname__))
@@ -157,12 +160,12 @@ class Signatures:
     ) -> Captured:
         limits = {name: limits_of(variable) for name, variable in variables.items()}
         kinds = (tuple((name, t.shape, t.dtype) for name, t in part.items()) for part in (inputs, outside))
-        key = (rest_of(structure), tuple(limits.items()), *kinds, bool(TRAINING))
+        key = (rest_of(structure), tuple(limits.items()), *kinds, bool(TRAINING), rest_of(self.shards))
         programs = self.programs.by_kind
         if key not in programs:
             results: list[Any] = []
             function = self._flat(structure, results)
-            graph = capture(function, dict(inputs), dict(outside), variables=limits)
+            graph = capture(function, dict(inputs), dict(outside), variables=limits, shards=self.shards)
             programs[key] = Captured(graph, results[-1], dict(graph.weights))
         return programs[key]
 

@@ -13,6 +13,7 @@ from eigentensor.graph.tensor import Tensor
 from eigentensor.graph.types import dtype_of, refused, stored
 from eigentensor.graph.types import name as name_of
 from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.lowering.shards import Shards
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Variable
@@ -69,12 +70,13 @@ class GraphBuilder:
         named = {n: t.node for n, t in _named(outputs).items()}
         return simplified(Graph(named, states, dict(self._data)))
 
-    def compile(self, *outputs: Outputs, fingerprint: bool = True) -> GraphProgram:
+    def compile(self, *outputs: Outputs, fingerprint: bool = True, shards: Shards = 1) -> GraphProgram:
         """The program of these outputs and the next values of all states.
 
         Small results get an output `fingerprint` beside them, a checksum of large intermediates, unless it is False.
+        Reductions over axes that `shards` name are cut by shards, as `capture` does it.
         """
-        return lower(self.graph(*outputs), fingerprint=fingerprint)
+        return lower(self.graph(*outputs), fingerprint=fingerprint, shards=shards)
 
     def _with_data(self, form: Form, name: str, values: ArrayLike, dtype: Any) -> Tensor:
         array = np.asarray(values)

@@ -22,6 +22,7 @@ from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.indices import interval, simplify
 from eigentensor.lowering.kernel import INT32_MAX, Kernel, cast, fresh_array, where
 from eigentensor.lowering.passes import substitute
+from eigentensor.lowering.shards import Shards
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import Array, Named, Node, binary, const, load, node, reduction, rewrite
 from eigentensor.program.model import Bounds, Buffer, Kind, Role
@@ -33,10 +34,11 @@ _ON_BOOL = {Op.ADD: Op.OR, Op.MUL: Op.AND, Op.MAX: Op.OR, Op.MIN: Op.AND}
 _LIFTED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.FLOORDIV, Op.FLOORMOD})
 
 
-def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
+def lower(graph: Graph, *, fingerprint: bool = True, shards: Shards = 1) -> GraphProgram:
     """The program of a graph with those of its data that it needs.
 
-    Small results get an output `fingerprint` beside them, as captured ones do, unless it is False. Raises CaptureError.
+    Small results get an output `fingerprint` beside them, as captured ones do, unless it is False. Reductions over axes
+    that `shards` name are cut by shards, as in captured ones. Raises CaptureError.
     """
     plan = schedule(graph.roots)
     lowering = _Lowering(plan)
@@ -50,7 +52,7 @@ def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
         if name not in read:  # a state that nothing looks at goes in all the same
             externals[fresh_array(n.dtype, n.elements)] = Buffer(Role.STATE, n.dtype, n.shape, name)
     variables = {n.arg.name: n.arg for n in plan.order if n.op is Form.VARIABLE}
-    program = build(Draft(kernels, externals, results, tuple(variables.values()), fingerprint))
+    program = build(Draft(kernels, externals, results, tuple(variables.values()), fingerprint, shards))
     weights, states = (_data(graph.data, program.named(role)) for role in (Role.WEIGHT, Role.STATE))
     return GraphProgram(program, weights, states)
 

@@ -1,6 +1,6 @@
 """Kernels in single assignment → a valid program."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -9,7 +9,7 @@ from eigentensor.lowering.indices import affine
 from eigentensor.lowering.kernel import Kernel, cast, flat, fresh_array, fresh_axis, located
 from eigentensor.lowering.limits import guard, lowered, split
 from eigentensor.lowering.passes import arrays, tidy, unnest
-from eigentensor.lowering.spans import cut
+from eigentensor.lowering.shards import Sharding, Shards
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Named, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.forms import Form
@@ -28,7 +28,7 @@ class Draft:
     """A function as kernels, before they are what the format admits.
 
     `externals` are arrays that come from outside, `results` name what goes out with its shape. With `fingerprint` an
-    output of that name stands beside small results.
+    output of that name stands beside small results. Reductions over axes that `shards` name are cut by shards.
     """
 
     kernels: Sequence[Kernel]
@@ -36,6 +36,7 @@ class Draft:
     results: Mapping[tuple[Kind, str], tuple[Array, tuple[int, ...]]]
     variables: Sequence[Variable] = ()
     fingerprint: bool = True
+    shards: Shards = 1
 
 
 def build(draft: Draft) -> Program:
@@ -46,8 +47,9 @@ def build(draft: Draft) -> Program:
     if draft.fingerprint and (extra := fingerprint(kernels, [array for array, _ in results.values()])):
         kernels += extra
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
+    cut = Sharding(draft.shards, draft.externals).cut
     calls = [(part.result.key, lowered(part)) for kernel in each("lowering kernels", kernels)
-             for part in _admitted(kernel)]  # fmt: skip
+             for part in _admitted(kernel, cut)]  # fmt: skip
     require_known([variable for _, part in calls for variable in part.variables], draft.variables)
     externals = {array.key: buffer for array, buffer in draft.externals.items()}
     named = {name: (array.key, shape) for name, (array, shape) in results.items()}
@@ -68,7 +70,7 @@ def require_known(used: Iterable[Named], variables: Iterable[Variable]) -> None:
             raise CaptureError(what, fix="use variables that the graph's own context, or `variables`, made")
 
 
-def _admitted(kernel: Kernel) -> Iterable[Kernel]:
+def _admitted(kernel: Kernel, cut: Callable[[Kernel], list[Kernel]]) -> Iterable[Kernel]:
     """The kernels that compute the same within the rules of the format."""
     with located(kernel.origin):
         for simple in unnest(Kernel(kernel.result, kernel.axes, tidy(kernel.value), kernel.origin)):

@@ -1,8 +1,9 @@
 """Long float reductions, cut into spans whose partial results a second reduction takes up in order.
 
-With many results a span is a run of consecutive terms, and the partial results of one span stand side by side, as the
-results do. With few there is nothing to fill vectors with, so a span is 16 lanes of at most 64 terms each. The cut
-follows from shapes alone, never from a device, so that whoever owns a subtree of it gets the same bits.
+The partial results of one span stand side by side, as the results do. With many results a span is a run of consecutive
+terms. With few there is nothing to fill vectors with, so a span is 16 lanes of at most 64 terms each, and lanes are
+combined within it before spans are. The cut follows from shapes alone, never from a device: a span's partial result is
+one element along an axis of spans, and whoever computes it needs the span's terms alone and gets the same bits.
 """
 
 from math import prod
@@ -21,6 +22,8 @@ RUN = 2048  # terms of a span without lanes, at most
 SHORT = 256  # fewer terms are one chain
 LONG = 4096  # more terms are always cut; fewer only if there are fewer results than this
 _CUT = (Op.REDUCE_ADD, Op.REDUCE_MUL, Op.REDUCE_MULACC)
+#: Partial sums are added, whatever made them: of a MULACC the products are rounded in already.
+_COMBINED = {Op.REDUCE_MULACC: Op.REDUCE_ADD}
 
 
 class Cut(NamedTuple):
@@ -41,61 +44,86 @@ def shape(terms: int, results: int) -> Cut | None:
     return Cut(spans, lanes, -(-terms // (lanes * spans)))
 
 
-def cut(kernel: Kernel) -> list[Kernel]:
-    """The kernels that compute the same with no long float reduction; partial results come first."""
+def cut(kernel: Kernel, apart: Axis | None = None) -> list[Kernel]:
+    """The kernels that compute the same with no long float reduction; partial results come first.
+
+    An axis that stands `apart` counts no results: each of its elements may be computed on its own.
+    """
     made: list[Kernel] = []
-    while (longest := _longest(kernel.value)) is not None:
+    while (longest := _longest(kernel.value, apart)) is not None:
         n, by = longest
         # A reduction below is computed once, by a kernel of its own, not again for each span.
-        inner = [below for below in walk(*factors(n)) if below.op in REDUCTIONS]
-        if inner:
-            first, kernel = take_out(inner[-1], kernel)
+        if below := reductions_below(n):
+            first, kernel = take_out(below[-1], kernel)
+            made.append(first)
         else:
-            first, combined = _level(n, by, kernel)
-            kernel = replace(kernel, n, combined)
-        made.append(first)
+            parts, value = _level(n, by, kernel)
+            kernel = replace(kernel, n, value)
+            made += parts
     return [*made, kernel]
 
 
-def _longest(value: Node) -> tuple[Node, Cut] | None:
+def reductions_below(n: Node) -> list[Node]:
+    """The reductions that a reduction's factors are made of, operands first."""
+    return [below for below in walk(*factors(n)) if below.op in REDUCTIONS]
+
+
+def has_constant_extents(n: Node) -> bool:
+    """Whether a reduction takes all steps of its axes, whatever variables are."""
+    return all(extent.op is Op.CONST for extent in n.src[: len(n.arg)])
+
+
+def _longest(value: Node, apart: Axis | None) -> tuple[Node, Cut] | None:
     free = free_axes(value)
     for n in walk(value):
-        if n.op in _CUT and n.dtype.is_float and all(s.op is Op.CONST for s in n.src[: len(n.arg)]):
-            by = shape(prod(axis.extent for axis in n.arg), prod(axis.extent for axis in free[n]))
+        if n.op in _CUT and n.dtype.is_float and has_constant_extents(n):
+            results = prod(axis.extent for axis in free[n] if axis != apart)
+            by = shape(prod(axis.extent for axis in n.arg), results)
             if by is not None:
                 return n, by
     return None
 
 
-def _level(n: Node, by: Cut, kernel: Kernel) -> tuple[Kernel, Node]:
-    """A kernel for the spans of a reduction, and the reduction over their results."""
+def _level(n: Node, by: Cut, kernel: Kernel) -> tuple[list[Kernel], Node]:
+    """The kernels for the spans of a reduction, and the reduction over their results."""
     outer = in_order(kernel, free_axes(n)[n])
-    results = prod(axis.extent for axis in outer)
-    span = fresh_axis(by.spans)
-    array = fresh_array(n.dtype, results * by.spans * by.lanes)
-    own = {axis: fresh_axis(axis.extent) for axis in outer}
-    rest = fresh_axis(by.spans * by.lanes, is_reduce=True)
-    if by.lanes > 1:
-        lane = fresh_axis(by.lanes)
-        axes = (*own.values(), *((span,) if by.spans > 1 else ()), lane)
-        element = add(scaled(flat(outer), rest.extent), counter(rest))
-        value = _terms(n, by, counter(span), counter(lane))
-    else:
-        axes = (span, *own.values())
-        element = add(scaled(counter(rest), results), flat(outer))
-        value = _split(n, by, span) or _terms(n, by, counter(span), index(0))
-    # partial sums are added, whatever made them: of a MULACC the products are rounded in already
-    combine = Op.REDUCE_MUL if n.op is Op.REDUCE_MUL else Op.REDUCE_ADD
-    return Kernel(array, axes, rename(value, own), kernel.origin), reduction(combine, (rest,), load(array, element))
+    spans = (fresh_axis(by.spans),) if by.spans > 1 else ()
+    place = counter(spans[0]) if spans else index(0)
+    if by.lanes == 1:
+        value = _split(n, by, place) or _terms(n, by, place, index(0))
+        whole = partials((*spans, *outer), value, kernel)
+        return [whole], over_spans(n.op, whole, outer)
+    lane, step = fresh_axis(by.lanes), fresh_axis(by.lanes, is_reduce=True)
+    lanes = partials((*spans, *outer, lane), _terms(n, by, place, counter(lane)), kernel)
+    element = add(scaled(flat((*spans, *outer)), by.lanes), counter(step))
+    value = reduction(_COMBINED.get(n.op, n.op), (step,), load(lanes.result, element))
+    if not spans:
+        return [lanes], value
+    whole = partials((*spans, *outer), value, kernel)
+    return [lanes, whole], over_spans(n.op, whole, outer)
 
 
-def _split(n: Node, by: Cut, span: Axis) -> Node | None:
+def partials(axes: tuple[Axis, ...], value: Node, kernel: Kernel) -> Kernel:
+    """A kernel for a part of another one's work: an element for each combination of the axes, the last one fastest."""
+    own = {axis: fresh_axis(axis.extent) for axis in axes}
+    array = fresh_array(value.dtype, prod(axis.extent for axis in axes))
+    return Kernel(array, tuple(own.values()), rename(value, own), kernel.origin)
+
+
+def over_spans(op: Op, parts: Kernel, outer: tuple[Axis, ...]) -> Node:
+    """The reduction over the first axis of a kernel of partial results, for counters of its other axes."""
+    step = fresh_axis(parts.axes[0].extent, is_reduce=True)
+    element = add(scaled(counter(step), prod(axis.extent for axis in outer)), flat(outer))
+    return reduction(_COMBINED.get(op, op), (step,), load(parts.result, element))
+
+
+def _split(n: Node, by: Cut, span: Node) -> Node | None:
     """The reduction over one span, if spans are equal parts of the outermost axis."""
     first, *inner = n.arg
     if first.extent % by.spans:
         return None
     step = fresh_axis(first.extent // by.spans, is_reduce=True)
-    place = scaled(counter(span), step.extent)
+    place = scaled(span, step.extent)
     is_one = step.extent == 1
     changes = {counter(first): place if is_one else add(place, counter(step))}
     inputs = [simplify(substitute(f, changes)) for f in factors(n)]

@@ -6,10 +6,11 @@ none, the place may be anywhere: a load that cannot be proven to stay in its box
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 
 from eigentensor.lowering.indices import expression
+from eigentensor.lowering.kernel import add
 from eigentensor.program.bounds import prove
 from eigentensor.program.expression import (
     Array,
@@ -65,7 +66,7 @@ class _Rebasing:
 
     def lowered(self, moving: bool, guarded: Collection[int] = ()) -> Lowered:
         """The body; its loops begin at variables if they are `moving`, and loads of some parameters are guarded."""
-        loads = {n: self._load(n, guarded) for n, i in enumerate(self.body.instructions) if i.op is Op.LOAD}
+        loads = {n: self._load(n, moving, guarded) for n, i in enumerate(self.body.instructions) if i.op is Op.LOAD}
         counters = {n: self._counter(n, moving) for n in range(len(self.axes))}
         return to_body(body_nodes(self.body, counters, loads)[-1], self.axes)
 
@@ -80,15 +81,16 @@ class _Rebasing:
             begin = node(Op.VAR, DType.INDEX, arg=Named(f"{-1 - number}", Bounds(0, whole - extent)))
         return binary(Op.ADD, own, begin) if moving or start else own
 
-    def _load(self, number: int, guarded: Collection[int]) -> Callable[[Sequence[Node]], Node]:
+    def _load(self, number: int, moving: bool, guarded: Collection[int]) -> Callable[[Sequence[Node]], Node]:
         i = self.body.instructions[number]
         held, axes = self.held[i.a - 1], self.dependence.axes.get(number)
         if held is None or not axes:
             return lambda _: const(i.dtype, 0)  # without influence
-        array, element = Array(i.a, i.dtype, volume(held)), self._element(axes, held, self.shapes[i.a - 1])
+        array = Array(i.a, i.dtype, volume(held))
+        whole, own = self._element(axes, held, self.shapes[i.a - 1], moving)
 
         def made(nodes: Sequence[Node]) -> Node:
-            place = expression(element, lambda of: self._atom(nodes, of))
+            place = add(expression(whole, partial(self._atom, nodes)), expression(own, partial(self._own, nodes)))
             conditions = [nodes[v] for v in i.values[1:]]
             if i.a in guarded:
                 conditions.append(binary(Op.CMPLT, const(DType.INDEX, -1), place))
@@ -97,19 +99,24 @@ class _Rebasing:
 
         return made
 
-    def _element(self, axes: Iterable[Axes], held: Box, shape: Shape) -> Form[int]:
-        """Which element of a box a load is of, with the counters of output ranges counted from the box's beginning."""
-        extents, element = extents_of_box(held), Form[int](0)
+    def _element(self, axes: Iterable[Axes], held: Box, shape: Shape, moving: bool) -> tuple[Form[int], Form[int]]:
+        """Which element of a box a load is of, as a sum of two forms: that along axes of which all is held, if loops
+        move, and that along the others, in which counters of output ranges begin with the box of the result."""
+        extents, parts = extents_of_box(held), [Form[int](0), Form[int](0)]
         for form, first, end in axes:
             begin = sum(held[axis][0] * prod(shape[axis + 1 : end]) for axis in range(first, end))
-            element = element.plus(form.plus(Form(-begin)), prod(extents[end:]))
-        counted = ((self.body.instructions[of], c) for of, c in element.terms)
-        return element.plus(Form(sum(c * self.box[i.a][0] for i, c in counted if self._is_output(i))))
+            own = not moving or extents[first:end] != shape[first:end]
+            parts[own] = parts[own].plus(form.plus(Form(-begin)), prod(extents[end:]))
+        counted = ((self.body.instructions[of], c) for of, c in parts[1].terms)
+        starts = sum(c * self.box[i.a][0] for i, c in counted if self._is_output(i))
+        return parts[0], parts[1].plus(Form(starts))
+
+    def _own(self, nodes: Sequence[Node], of: int) -> Node:
+        """What an atom of a form is that counts from where the box begins."""
+        i = self.body.instructions[of]
+        return counter(self.axes[i.a]) if self._is_output(i) else self._atom(nodes, of)
 
     def _atom(self, nodes: Sequence[Node], of: int) -> Node:
-        i = self.body.instructions[of]
-        if self._is_output(i):
-            return counter(self.axes[i.a])
         return nodes[of] if nodes[of].dtype is DType.INDEX else node(Op.CAST, DType.INDEX, nodes[of])
 
     def _is_output(self, i: Instruction) -> bool:

@@ -1,6 +1,6 @@
 """What is to be placed: a program, so many workers, what they have, what authors want; and what a placement costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -10,7 +10,8 @@ from eigentensor.program.cost import body_cost
 from eigentensor.program.model import Body, Program, Role
 from eigentensor.regions.boxes import Shape, covers, overlap, volume
 from eigentensor.regions.needs import needed
-from eigentensor.sharding.layout import Hint, Layout, Place, axes_of, made, volumes
+from eigentensor.sharding.layout import Layout, Place, axes_of, made, volumes
+from eigentensor.sharding.signals import Hint
 
 #: Evaluations of instructions that take as long as moving a byte; bytes that take as long as beginning to move some.
 EVALUATIONS, MESSAGE = 16, 64
@@ -30,6 +31,11 @@ class Cluster:
     def axes(self) -> tuple[Shape, ...]:
         """The axes of each buffer."""
         return axes_of(self.program)
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[Shape, ...], ...]:
+        """The axes of what each call reads."""
+        return tuple(tuple(self.axes[argument] for argument in call.arguments) for call in self.program.calls)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -65,8 +71,7 @@ class Cluster:
     def needs(self, call: int, layout: Layout) -> tuple[tuple[int, Layout], ...]:
         """What each worker reads to make its box of a call's result, by buffer."""
         of = self.program.calls[call]
-        shapes = tuple(self.axes[argument] for argument in of.arguments)
-        needs = _needs(self.program.bodies[of.body], shapes, layout)
+        needs = _needs(self.program.bodies[of.body], self.shapes[call], layout)
         return tuple(zip(of.arguments, needs, strict=True))
 
     def layout(self, call: int, place: Place) -> Layout:
@@ -97,8 +102,6 @@ def candidates(cluster: Cluster, call: int) -> tuple[Place, ...]:
     workers = tuple(dict.fromkeys(hint.workers))
     if hint.replicated:
         return (*_cuts(shape, workers, True), Place(None, workers))
-    if hint.axis is None:
-        return tuple(_cuts(shape, workers)) or (Place(None, workers[:1]),)
     axis = hint.axis + len(shape) if hint.axis < 0 else hint.axis
     long = 0 <= axis < len(shape) and shape[axis] >= len(workers) > 1
     return (Place(axis, workers) if long else Place(None, workers[:1]),)
@@ -110,6 +113,15 @@ def _cuts(shape: Shape, workers: tuple[int, ...], everywhere: bool = False) -> I
             yield Place(axis, workers, everywhere)
 
 
+def likely(options: Sequence[Place], held: Sequence[int]) -> Iterator[Place]:
+    """Of several places those that are worth a look: of those on one worker alone, that on the first, and that on the
+    one that holds least."""
+    alone = (0, min(range(len(held)), key=held.__getitem__))
+    for place in options:
+        if len(options) == 1 or place.axis is not None or len(place.workers) != 1 or place.workers[0] in alone:
+            yield place
+
+
 class Lies(NamedTuple):
     """Where a buffer was made, or given, and the boxes of it that were brought to workers."""
 
@@ -119,7 +131,8 @@ class Lies(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def lacking(need: Layout, lies: Lies) -> tuple[tuple[int, int], ...]:
-    """For each worker how many elements it lacks of what it needs, and how many the box has that it gets."""
+    """For each worker how many elements it lacks of what it needs, and how many the box has that it gets; nothing if no
+    worker gets any."""
     each = []
     for worker, box in enumerate(need):
         own = None if lies.made is None else lies.made[worker]
@@ -129,4 +142,4 @@ def lacking(need: Layout, lies: Lies) -> tuple[tuple[int, int], ...]:
         else:
             common = None if own is None else overlap(box, own)
             each.append((volume(box) - (0 if common is None else volume(common)), volume(box)))
-    return tuple(each)
+    return tuple(each) if any(gets for _, gets in each) else ()

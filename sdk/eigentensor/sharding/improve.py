@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from eigentensor.regions.boxes import whole_box
-from eigentensor.sharding.cluster import MESSAGE, Cluster, Lies, candidates, lacking
+from eigentensor.sharding.cluster import MESSAGE, Cluster, Lies, candidates, lacking, likely
 from eigentensor.sharding.layout import Layout, Place, volumes
 from eigentensor.sharding.place import places
 
@@ -33,8 +33,7 @@ def _traffic(made: Layout | None, needs: tuple[Layout, ...], renewed: Layout | N
     count = len(made or renewed or needs[0]) if made or renewed or needs else 0
     held = [0] * count if made is None else list(volumes(made))
     for need in needs:
-        missing = lacking(need, lies)
-        if any(gets for _, gets in missing):
+        if missing := lacking(need, lies):
             brought = tuple(box if gets else None for box, (_, gets) in zip(need, missing, strict=True))
             lies = lies._replace(brought=(*lies.brought, brought))
             held = [has + gets for has, (_, gets) in zip(held, missing, strict=True)]
@@ -147,10 +146,9 @@ def _settle(board: _Board, group: Sequence[int], options: Sequence[Place]) -> No
     """Places all calls of a group where it costs least."""
     best, least = [board.places[call] for call in group], board.cost
     start = best
-    for place in options:
-        if all(of == place for of in start):
-            continue
-        board.move([(call, place) for call in group])
-        if board.cost < least:
-            best, least = [place] * len(group), board.cost
+    for place in tuple(likely(options, board.held)):
+        if any(of != place for of in start):
+            board.move([(call, place) for call in group])
+            if board.cost < least:
+                best, least = [place] * len(group), board.cost
     board.move(zip(group, best, strict=True))

@@ -9,6 +9,7 @@ from eigentensor.errors import BindingError
 from eigentensor.program.model import Program, Role
 from eigentensor.regions.boxes import Box, Shape, difference, overlap, volume, whole_box
 from eigentensor.regions.dependence import shape_of
+from eigentensor.sharding.signals import Hint
 
 #: A box for each worker, or nothing.
 Layout = tuple[Box | None, ...]
@@ -21,17 +22,6 @@ def axes_of(program: Program) -> tuple[Shape, ...]:
     states = {n: program.new_states[b.name].buffer for n, b in enumerate(program.buffers) if b.role is Role.STATE}
     count = len(program.buffers) + len(program.calls)
     return tuple(shape_of(program, states.get(number, number)) for number in range(count))
-
-
-class Hint(NamedTuple):
-    """Where an author wants the result of a call: cut along an axis of it over these workers, by number.
-
-    Without an axis any one will do. `replicated`: all of it is on each of them in the end, wherever it is made.
-    """
-
-    axis: int | None
-    workers: tuple[int, ...]
-    replicated: bool = False
 
 
 class Place(NamedTuple):

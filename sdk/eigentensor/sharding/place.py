@@ -5,16 +5,16 @@ the worker that holds most holds. Calls are placed in order; of the ways to plac
 cheapest of those that leave the same for calls to come: so a choice that costs nothing now is held to what follows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from eigentensor.regions.boxes import whole_box
-from eigentensor.sharding.cluster import MESSAGE, Cluster, Lies, candidates, lacking
+from eigentensor.sharding.cluster import MESSAGE, Cluster, Lies, candidates, lacking, likely
 from eigentensor.sharding.layout import Layout, Place, volumes
 
 #: Ways to place the calls before that are kept.
-WAYS = 4
+WAYS = 3
 
 
 def places(cluster: Cluster, weight: float) -> tuple[Place, ...]:
@@ -53,7 +53,7 @@ def _kept(cluster: Cluster, call: int, ways: Iterable[_Way], weight: float) -> l
     """The cheapest ways on, among them the cheapest for each place of this call."""
     options, best = candidates(cluster, call), dict[int, tuple[float, _Way]]()
     for way in ways:
-        for place in _worth_a_look(cluster, options, way):
+        for place in likely(options, way.held):
             on = _Going(cluster, way).on(call, place)
             score = on.cost + weight * on.peak
             if on.key not in best or score < best[on.key][0]:
@@ -62,15 +62,6 @@ def _kept(cluster: Cluster, call: int, ways: Iterable[_Way], weight: float) -> l
     first = {on.placed and on.placed.place: on for on in reversed(ordered)}
     apart = {id(on) for on in first.values()}
     return [*(on for on in ordered if id(on) in apart), *(on for on in ordered if id(on) not in apart)][:WAYS]
-
-
-def _worth_a_look(cluster: Cluster, options: Sequence[Place], way: _Way) -> Iterator[Place]:
-    """All places; but of those on one worker alone, where nothing is asked for, that on the one that holds least."""
-    hinted = bool(cluster.hints) and len(options) == 1
-    least = min(range(cluster.count), key=way.held.__getitem__)
-    for place in options:
-        if hinted or place.axis is not None or len(place.workers) != 1 or place.workers[0] in (0, least):
-            yield place
 
 
 class _Going:
@@ -101,8 +92,7 @@ class _Going:
 
     def _bring(self, buffer: int, need: Layout) -> None:
         lies = self.lies.get(buffer, Lies(None))
-        missing = lacking(need, lies)
-        if any(gets for _, gets in missing):
+        if missing := lacking(need, lies):
             if lies.made is not None:
                 self._move(buffer, missing)
             brought = tuple(box if gets else None for box, (_, gets) in zip(need, missing, strict=True))

@@ -16,7 +16,8 @@ from eigentensor.regions.boxes import Box, covers, volume, whole_box
 from eigentensor.regions.needs import is_found
 from eigentensor.sharding.cluster import Cluster
 from eigentensor.sharding.improve import cheapest
-from eigentensor.sharding.layout import Hint, Layout, Place, box_bytes, check_hints, check_layouts, made
+from eigentensor.sharding.layout import Layout, Place, box_bytes, check_hints, check_layouts, made
+from eigentensor.sharding.signals import Hint
 from eigentensor.sharding.transfers import Part, gathered
 from eigentensor.space import Space
 
@@ -230,9 +231,8 @@ class _Planning:
         return reads
 
     def _is_found(self, call: int, place: int, box: Box) -> bool:
-        of = self.program.calls[call]
-        shapes = tuple(self.cluster.axes[argument] for argument in of.arguments)
-        return is_found(self.program.bodies[of.body], shapes, place + 1, box)
+        body = self.program.bodies[self.program.calls[call].body]
+        return is_found(body, self.cluster.shapes[call], place + 1, box)
 
     def _call(self, call: int) -> None:
         buffer, of, place = self.first + call, self.program.calls[call], self.chosen[call]

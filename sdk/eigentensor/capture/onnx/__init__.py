@@ -13,6 +13,7 @@ from eigentensor.capture.names import names_for
 from eigentensor.capture.onnx.file import Malformed, Shape, fixed, read_graph
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.lowering.shards import Shards
 
 if TYPE_CHECKING:
     from eigentensor.capture.onnx.runner import Runner
@@ -24,6 +25,7 @@ def import_onnx(
     *,
     cast: Literal["float32"] | None = None,
     fingerprint: bool = True,
+    shards: Shards = 1,
 ) -> GraphProgram:
     """The program of an ONNX model with its weights.
 
@@ -31,6 +33,7 @@ def import_onnx(
     the model as `names_for` gives it. `shapes` (by names of the model) fix inputs whose shape the model leaves open.
     `cast="float32"` makes float32 of all that is float64 in the model: inputs, weights, constants and results; what
     that was is in the program's `cast`.
+    Reductions over axes that `shards` name, by names of the model, are cut by shards, as `capture` does it.
     External data are read from the model's own folder. Raises CaptureError for what is no such model, for operators
     and types that programs do not have, and where a shape depends on the values of an input.
     """
@@ -58,7 +61,9 @@ def import_onnx(
         inputs = {names[name]: tensor for name, tensor in examples.items()}
         model = _Model(runner, {name: names[name] for name in examples}, results)
         with in_one_line(f"{path.name} cannot be imported"):
-            program = capture(model, inputs, {names[n]: t for n, t in weights.items()}, fingerprint=fingerprint)
+            parameters = {names[n]: t for n, t in weights.items()}
+            cut = shards if isinstance(shards, int) else {names.get(name, name): by for name, by in shards.items()}
+            program = capture(model, inputs, parameters, fingerprint=fingerprint, shards=cut)
     return replace(program, cast=tuple(elements.casts))
 
 

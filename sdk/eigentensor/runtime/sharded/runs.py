@@ -22,8 +22,9 @@ from eigentensor.runtime.memory.plan import HOST
 from eigentensor.runtime.sharded.machines import Interpreter, Machine, Processor
 from eigentensor.runtime.sharded.mail import Mail, MailClosed
 from eigentensor.runtime.sharded.worker import Worker
-from eigentensor.sharding.layout import Hint, Layout, axes_of
+from eigentensor.sharding.layout import Layout, axes_of
 from eigentensor.sharding.plan import plan
+from eigentensor.sharding.signals import Hint
 
 Values = NDArray[Any]
 
