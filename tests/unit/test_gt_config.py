@@ -97,7 +97,7 @@ def test_what_is_to_be_compiled_is_at_its_first_sight(path: Path) -> None:
     with gt.signal.context("hot"):
         hot = x * 3
     assert hot.data.numpy().tolist() == [3, 3, 3]
-    assert [defined.loaded is not None for defined in local._programs.values()] == [False, True]
+    assert [defined.execute is not None for defined in local._programs.values()] == [False, True]
 
 
 @pytest.mark.parametrize("variable", ["GT_INSTRUCTION_LOG", "EIGENTENSOR_INSTRUCTION_LOG"])

@@ -59,13 +59,13 @@ def test_a_small_program_is_compiled_at_its_third_sight_and_a_large_one_at_its_f
         filled(session)
     root = large.define(program())
     run(large, root)
-    assert large._programs[root].loaded is not None
+    assert large._programs[root].execute is not None
     root = small.define(program())
     run(small, root, 10)
     run(small, root, 20)
-    assert small._programs[root].loaded is None and small._programs[root].compiler is None
+    assert small._programs[root].execute is None and small._programs[root].compiler is None
     run(small, root, 30)
-    until(lambda: small._programs[root].loaded is not None)
+    until(lambda: small._programs[root].execute is not None)
     run(small, root, 40)
 
 
@@ -75,7 +75,7 @@ def test_a_program_can_be_compiled_before_its_first_run() -> None:
     root = session.define(program())
     expected = run(session, root)
     session.prepare(root)
-    assert session._programs[root].loaded is not None and run(session, root, 10) == expected
+    assert session._programs[root].execute is not None and run(session, root, 10) == expected
     with pytest.raises(BindingError, match="is defined in this session"):
         session.prepare(bytes(32))
 

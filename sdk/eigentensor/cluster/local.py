@@ -2,9 +2,10 @@
 and new, what comes again is compiled beside it. All of them give the same bits, so nobody sees which one it was."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from threading import RLock, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,12 @@ from eigentensor.program.fitting import check_variables
 from eigentensor.program.model import Program, Result, Role
 
 if TYPE_CHECKING:
-    from eigentensor.runtime.devices import Loaded
+    from eigentensor.sharding.layout import Place
+    from eigentensor.sharding.signals import Hint, Signals
+
+Values = NDArray[Any]
+#: Gives results of a program, by any key, on flat inputs by number of buffer and values of variables.
+Execution = Callable[[Mapping[int, Values], Mapping[str, int], Mapping[int, Result]], dict[int, Values]]
 
 
 class Tier(Enum):
@@ -51,33 +57,43 @@ class Tiers:
 
 @dataclass(slots=True)
 class _Defined:
-    """A program as a session knows it. `loaded` is the compiled one, once there is one."""
+    """A program as a session knows it. `execute` is the compiled one, once there is one, and `places` those of its
+    calls, where they are on several workers."""
 
     program: Program
     inputs: Mapping[str, int]  #: numbers of buffers
-    constants: Mapping[int, NDArray[Any]]
+    constants: Mapping[int, Values]
     evaluations: int
     signals: Mapping[int, str]
     sights: int = 0
-    loaded: "Loaded | None" = None
+    execute: Execution | None = None
+    places: "tuple[Place, ...]" = ()
     compiler: Thread | None = None
     failed: EigenTensorError | None = None
     lock: Any = field(default_factory=RLock)
+
+    def forget(self) -> None:
+        """What was compiled is for places that no longer hold."""
+        self.execute = self.compiler = self.failed = None
 
 
 class LocalSession:
     """A session in this process; `run` executes before it returns. Raises ExecutionError once it is closed.
 
     `device` and `threads` as for `CompiledGraph`; on another device than the default everything is compiled at once.
+    With several `workers` what is compiled is shared out among so many, each a thread that holds its part alone: where
+    signals say, else where that is cheapest.
     """
 
-    def __init__(self, *, device: str | None = None, threads: int | None = None, tiers: Tiers | None = None) -> None:
-        self.device, self.threads = device, threads
+    def __init__(
+        self, *, device: str | None = None, threads: int | None = None, workers: int = 1, tiers: Tiers | None = None
+    ) -> None:
+        self.device, self.threads, self.workers = device, threads, workers
         self.tiers = tiers or (Tiers() if device is None else Tiers(most=-1))
         self._lock = RLock()
         self._programs: dict[bytes, _Defined] = {}
-        self._tensors: dict[int, NDArray[Any] | EigenTensorError] = {}
-        self._compile_at_once: frozenset[str] = frozenset()
+        self._tensors: dict[int, Values | EigenTensorError] = {}
+        self._known: Signals | None = None
         self._is_closed = False
         self._runs = self._compiled = 0
         self._seconds = 0.0
@@ -94,6 +110,8 @@ class LocalSession:
             self._refuse_closed()
             if root in self._programs:
                 self._programs[root].signals = signals
+                if self.workers > 1:
+                    self._programs[root].forget()
             else:
                 numbered = list(enumerate(program.buffers))
                 constants = {
@@ -149,22 +167,31 @@ class LocalSession:
                 self._tensors.pop(handle, None)
 
     def configure(self, signals: str) -> None:
-        """As the protocol says: here they say only what is compiled at its first sight. Raises ConfigError, with the
-        line, for a text that is no configuration."""
+        """As the protocol says: what is compiled at its first sight, and where it is on several workers. Raises
+        ConfigError, with the line, for a text that is no configuration."""
         from eigentensor.sharding.signals import parse  # few have any
 
         known = parse(signals)
         with self._lock:
             self._refuse_closed()
-            self._compile_at_once = frozenset(name for name, of in known.by_name.items() if of.compile)
+            self._known = known
+            if self.workers > 1:
+                for defined in self._programs.values():
+                    defined.forget()
 
     def stats(self) -> Stats:
-        """As the protocol says; there is one worker, this process."""
+        """As the protocol says. Workers take part in each run, for all of its time."""
         with self._lock:
             self._refuse_closed()
             held = sum(t.nbytes for t in self._tensors.values() if not isinstance(t, EigenTensorError))
-            worker = WorkerStats("local", self._runs, self._seconds)
-            return Stats(len(self._tensors), held, len(self._programs), self._runs, self._compiled, (worker,))
+            names = ["local"] if self.workers == 1 else [f"worker {number}" for number in range(self.workers)]
+            workers = tuple(WorkerStats(name, self._runs, self._seconds) for name in names)
+            return Stats(len(self._tensors), held, len(self._programs), self._runs, self._compiled, workers)
+
+    def places(self, root: bytes) -> "tuple[Place, ...]":
+        """Where each call of a program is computed, if there are several workers and it was compiled; else nothing."""
+        with self._lock:
+            return self._defined(root).places
 
     def close(self) -> None:
         """As the protocol says."""
@@ -193,7 +220,7 @@ class LocalSession:
 
     def _executed(
         self, root: bytes, inputs: Mapping[str, int], outputs: Mapping[str, int], variables: Mapping[str, int]
-    ) -> dict[int, NDArray[Any]]:
+    ) -> dict[int, Values]:
         defined = self._defined(root)
         arrays = {}
         for name, number in defined.inputs.items():
@@ -208,62 +235,90 @@ class LocalSession:
                 )
             arrays[number] = tensor.reshape(-1)
         check_variables(defined.program, variables, 1)
-        values = iteration_values(defined.program, variables)
+        results = {handle: defined.program.outputs[name] for name, handle in outputs.items()}
         defined.sights += 1
         start = time.perf_counter()
         try:
-            return self._by_tier(defined, arrays, outputs, values)
+            return self._execution(defined)(arrays, variables, results)
         finally:
             self._seconds += time.perf_counter() - start
 
-    def _by_tier(
-        self,
-        defined: _Defined,
-        arrays: dict[int, NDArray[Any]],
-        outputs: Mapping[str, int],
-        values: tuple[int, ...],
-    ) -> dict[int, NDArray[Any]]:
-        results = {handle: defined.program.outputs[name] for name, handle in outputs.items()}
-        if defined.loaded is None:
-            at_once = not self._compile_at_once.isdisjoint(defined.signals.values())
-            tier = self.tiers.of(defined.evaluations, defined.sights, at_once=at_once)
+    def _execution(self, defined: _Defined) -> Execution:
+        """What executes a program this time. Raises what hinders it from being compiled, if it must be."""
+        if defined.execute is None:
+            tier = self.tiers.of(defined.evaluations, defined.sights, at_once=self._is_at_once(defined))
             if tier is Tier.BOTH and defined.compiler is None:
                 defined.compiler = Thread(target=self._compile, args=[defined], name="segment compiler", daemon=True)
                 defined.compiler.start()
             if tier is not Tier.COMPILED:
-                return _interpreted(defined, arrays, results, values)
+                return partial(_interpreted, defined)
             self._compile(defined)
         if defined.failed is not None:
             raise defined.failed
-        loaded = defined.loaded
-        assert loaded is not None
-        loaded.run(arrays, [values])
-        return {handle: loaded.read(result) for handle, result in results.items()}
+        assert defined.execute is not None
+        return defined.execute
+
+    def _is_at_once(self, defined: _Defined) -> bool:
+        known = self._known.by_name if self._known else {}
+        return any(name in known and known[name].compile for name in defined.signals.values())
 
     def _compile(self, defined: _Defined) -> None:
         """Makes the compiled program, or keeps what hinders it."""
+        with defined.lock:
+            if defined.execute is None and defined.failed is None:
+                try:
+                    defined.execute = self._on_workers(defined) if self.workers > 1 else self._on_device(defined)
+                except EigenTensorError as error:
+                    defined.failed = error
+
+    def _on_device(self, defined: _Defined) -> Execution:
         from eigentensor.cache import Cache, default_folder  # what is only interpreted waits for no device
         from eigentensor.runtime import devices
 
-        with defined.lock:
-            if defined.loaded is not None or defined.failed is not None:
-                return
-            try:
-                device = self.device or devices.default()
-                loaded = devices.load(defined.program, device, Cache(default_folder()), threads=self.threads)
-                loaded.bind(dict(defined.constants))
-            except EigenTensorError as error:
-                defined.failed = error
-                return
-            self._compiled += loaded.compiled
-            defined.loaded = loaded
+        program, device = defined.program, self.device or devices.default()
+        loaded = devices.load(program, device, Cache(default_folder()), threads=self.threads)
+        loaded.bind(dict(defined.constants))
+        self._compiled += loaded.compiled
+
+        def execute(
+            arrays: Mapping[int, Values], variables: Mapping[str, int], results: Mapping[int, Result]
+        ) -> dict[int, Values]:
+            loaded.run(arrays, [iteration_values(program, variables)])
+            return {key: loaded.read(result) for key, result in results.items()}
+
+        return execute
+
+    def _on_workers(self, defined: _Defined) -> Execution:
+        from eigentensor.runtime import Sharded, devices
+
+        program, device = defined.program, self.device or devices.default()
+        hints = self._hints(defined)
+        sharded = Sharded(program, workers=self.workers, hints=hints, device=device, threads=self.threads or 1)
+        defined.places = sharded.plan.places
+
+        def execute(
+            arrays: Mapping[int, Values], variables: Mapping[str, int], results: Mapping[int, Result]
+        ) -> dict[int, Values]:
+            given = {name: arrays[n].reshape(program.buffers[n].shape) for name, n in defined.inputs.items()}
+            outputs = sharded.run(given, variables).outputs
+            return {key: outputs[result.name] for key, result in results.items()}
+
+        return execute
+
+    def _hints(self, defined: _Defined) -> "list[Hint | None]":
+        """What signals say about each call; nothing if they say it about none: then the cheapest places are found."""
+        if self._known is None:
+            return []
+        there, calls = range(self.workers), range(len(defined.program.calls))
+        hints = [self._known.hint(defined.signals.get(call), there) for call in calls]
+        return hints if any(hints) else []
 
 
 def _interpreted(
-    defined: _Defined, arrays: Mapping[int, NDArray[Any]], results: Mapping[int, Result], values: tuple[int, ...]
-) -> dict[int, NDArray[Any]]:
+    defined: _Defined, arrays: Mapping[int, Values], variables: Mapping[str, int], results: Mapping[int, Result]
+) -> dict[int, Values]:
     reference.check_arithmetic()
     known = {**arrays, **defined.constants}
     written = [known[number] for number in range(len(known))]
-    written += reference.calls(defined.program, written, values)
-    return {handle: written[result.buffer].reshape(result.shape) for handle, result in results.items()}
+    written += reference.calls(defined.program, written, iteration_values(defined.program, variables))
+    return {key: written[result.buffer].reshape(result.shape) for key, result in results.items()}

@@ -70,11 +70,11 @@ def close() -> None:
 
 
 def gpu_workers(count: int) -> None:
-    """Lets so many workers of this machine compute, here threads of this process. Raises ConfigError if tensors were
-    made already, or for fewer than one."""
+    """Lets so many workers compute, each a thread of this process that holds its part of large programs alone. Raises
+    ConfigError if tensors were made already, or for fewer than one."""
     if count < 1:
         raise ConfigError(f"{count} workers", fix="Ask for at least one.")
-    open_session(LocalSession(threads=count))
+    open_session(LocalSession(workers=count))
 
 
 def connect(address: str | None = None, token: str | None = None) -> None:
