@@ -88,7 +88,12 @@ def connect(address: str | None = None, token: str | None = None) -> None:
     if _recorder is not None:
         raise _opened_already()
     is_own = address is not None and address.rpartition(":")[0] in HERE
-    open_session(RemoteSession(None if is_own else address, token))
+    session = RemoteSession(None if is_own else address, token)
+    try:
+        open_session(session)
+    except ConfigError:
+        session.close()
+        raise
 
 
 def _opened_already() -> ConfigError:

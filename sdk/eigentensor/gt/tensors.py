@@ -279,10 +279,10 @@ class Tensor:
         return _between("le", other, self)
 
     def __eq__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return _between("eq", self, cast(Operand, other))
+        return NotImplemented if other is None or isinstance(other, str) else _between("eq", self, cast(Operand, other))
 
     def __ne__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return _between("ne", self, cast(Operand, other))
+        return NotImplemented if other is None or isinstance(other, str) else _between("ne", self, cast(Operand, other))
 
     def __neg__(self) -> "Tensor":
         return _record("neg", None, self)
