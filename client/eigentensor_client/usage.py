@@ -103,6 +103,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "cluster worker": ("cluster worker --join $ADDRESS --token token --slots 2",),
     "cluster status": ("cluster status", "cluster status --json"),
     "cluster top": ("cluster top",),
+    "cluster log": ("cluster log -n 20", "cluster log --follow"),
+    "cluster timeline": ("cluster timeline cluster.log -o cluster.svg",),
     "cluster run": ("cluster run matmul.program -i matrix_a=@a.npy -i matrix_b=@b.npy",),
     "cluster down": ("cluster down",),
     "aggregator run": ("aggregator run --port 8600",),
