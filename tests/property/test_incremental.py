@@ -11,8 +11,8 @@ from tinygrad import Tensor
 from eigentensor.capture import capture
 from eigentensor.graph.lower import lower
 from eigentensor.program.model import Role
-from eigentensor.runtime.incremental.boxes import extents_of_box
-from eigentensor.runtime.incremental.regions import dirty
+from eigentensor.regions.boxes import extents_of_box
+from eigentensor.regions.dependence import dirty
 from support.programs import random_graphs
 from support.programs.reruns import by_reference, rerun, small_boxes
 

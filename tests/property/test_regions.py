@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from eigentensor import reference
 from eigentensor.program import Call, Program, check
 from eigentensor.program.restriction import Restricted, restrict
-from eigentensor.runtime.incremental.boxes import Box, boxes_of, extents_of_box, merged, rounded_box, slices
-from eigentensor.runtime.incremental.regions import dirty
+from eigentensor.regions.boxes import Box, boxes_of, extents_of_box, merged, rounded_box, slices
+from eigentensor.regions.dependence import dirty
 from support.generated.programs import generate
 from support.programs.changes import buffers_of, covered, differing, random_box, with_changes
 

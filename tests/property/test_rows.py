@@ -14,7 +14,7 @@ from eigentensor import reference
 from eigentensor.capture import capture
 from eigentensor.errors import BindingError
 from eigentensor.program import Program
-from eigentensor.runtime.incremental.rows import rows_of
+from eigentensor.regions.rows import rows_of
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 X = np.random.default_rng(0).standard_normal((6, 8), dtype=np.float32)

@@ -73,6 +73,20 @@ def test_a_product_is_accumulated_with_one_rounding_also_where_it_is_an_output_i
     assert len(stored.program.calls) == 2
 
 
+def test_a_product_that_is_rounded_is_no_term_of_a_sum_and_is_not_stored() -> None:
+    x = graph_input("x", 40, 200)
+    square = node(Op.MUL, x, x)
+    parts = {"joined": square, "rounded": node(Form.ROUNDED, square), "stored": node(Form.CONTIGUOUS, square)}
+    values = {"x": np.random.default_rng(1).standard_normal((40, 200)).astype(np.float32)}
+    totals, calls = {}, {}
+    for name, term in parts.items():
+        turned = node(Form.PERMUTE, term, arg=(1, 0))
+        program = lower(Graph({"total": node(Op.REDUCE_ADD, turned, arg=(0,))}), fingerprint=False).program
+        totals[name], calls[name] = execute(program, values).outputs["total"], len(program.calls)
+    assert same_bits(totals["rounded"], totals["stored"]) and not same_bits(totals["rounded"], totals["joined"])
+    assert calls["rounded"] == calls["joined"] == calls["stored"] - 1
+
+
 def test_moves_are_arithmetic_of_indices() -> None:
     x = graph_input("x", 4, 6)
     moved = node(Form.PAD, node(Form.FLIP, node(Form.PERMUTE, x, arg=(1, 0)), arg=(0,)), arg=((1, 2), (0, 1)))

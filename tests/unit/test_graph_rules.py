@@ -120,6 +120,10 @@ CASES: dict[str, list[tuple[Node, Node]]] = {
         (node(Form.CONTIGUOUS, X), X),
         (node(Form.CONTIGUOUS, node(Form.CONTIGUOUS, node(Op.SQRT, X))), node(Form.CONTIGUOUS, node(Op.SQRT, X))),
     ],
+    "rounding_of_rounded": [
+        (node(Form.ROUNDED, X), X),
+        (node(Form.ROUNDED, node(Form.ROUNDED, node(Op.SQRT, X))), node(Form.ROUNDED, node(Op.SQRT, X))),
+    ],
     "reduction_of_one_step": [(node(Op.REDUCE_ADD, ROW, arg=(0,)), reshape(ROW, 3))],
     "reduction_of_reduction": [
         (node(Op.REDUCE_MAX, node(Op.REDUCE_MAX, X, arg=(0,)), arg=(0,)), node(Op.REDUCE_MAX, X, arg=(0, 1))),
@@ -190,6 +194,7 @@ KEPT = {
     "a sum of sums of floats": node(Op.REDUCE_ADD, node(Op.REDUCE_ADD, X, arg=(0,)), arg=(0,)),
     "a product with one in a sum": node(Op.REDUCE_ADD, node(Op.MUL, node(Op.MUL, X, X), real(1.0)), arg=(1,)),
     "a constant product in a sum": node(Op.REDUCE_ADD, node(Op.MUL, real(0.1), real(0.3)), arg=(1,)),
+    "what was rounded on purpose": node(Op.REDUCE_ADD, node(Form.ROUNDED, node(Op.MUL, X, X)), arg=(1,)),
     "what was stored on purpose": node(Op.REDUCE_ADD, node(Form.CONTIGUOUS, node(Op.MUL, X, X)), arg=(1,)),
 }
 

@@ -24,7 +24,7 @@ def test_every_public_name_can_be_had() -> None:
         assert getattr(eigentensor, name).__name__ == name
 
 
-@pytest.mark.parametrize("name", ["chain", "dispute", "runtime", "store"])
+@pytest.mark.parametrize("name", ["chain", "dispute", "gt", "runtime", "store"])
 def test_packages_load_each_of_their_names_and_no_module_takes_its_place(name: str) -> None:
     package = import_module(f"eigentensor.{name}")
     modules = {module.name for module in iter_modules(package.__path__)}

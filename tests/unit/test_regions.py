@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program import Bounds, Buffer, Kind, Program, Role, Variable
+from eigentensor.program import Body, Bounds, Buffer, Kind, Program, Role, Variable, check
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import (
     Array,
@@ -22,11 +22,13 @@ from eigentensor.program.expression import (
     to_body,
 )
 from eigentensor.program.intervals import Interval
-from eigentensor.program.ops import Op
+from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.program.restriction import zeros
-from eigentensor.runtime.incremental.boxes import Box, merged, rounded_box, volume, within
+from eigentensor.regions.boxes import Box, Shape, merged, rounded_box, volume, within
+from eigentensor.regions.dependence import dirty, shape_of
+from eigentensor.regions.needs import is_found, needed
+from eigentensor.regions.rebasing import rebased
 from eigentensor.runtime.incremental.outline import products
-from eigentensor.runtime.incremental.regions import dirty
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 ROW, COLUMN, STEP = Axis(0, 6), Axis(1, 5), Axis(2, 4, True)
@@ -195,3 +197,88 @@ def test_extents_are_rounded_to_few_inside_the_tensor() -> None:
     assert rounded_box(((1, 9),), (12,)) == ((0, 11),)
     assert rounded_box(((1, 9), (0, 0)), (20, 1)) == ((1, 12), (0, 0))
     assert within(((3, 9), (4, 4)), ((5, 9), (4, 4))) == ((2, 6), (0, 0))
+
+
+def over(value: Node, axes: tuple[Axis, ...]) -> tuple[Body, tuple[Shape, ...], list[str]]:
+    """The body of the one result, the shapes of what it reads, and their names."""
+    program = program_of(value, axes)
+    arguments = program.calls[0].arguments
+    return (
+        program.bodies[0],
+        tuple(shape_of(program, a) for a in arguments),
+        [program.buffers[a].name for a in arguments],
+    )
+
+
+def read(value: Node, axes: tuple[Axis, ...], *box: Interval) -> dict[str, Box | None]:
+    """What a box of the one result is computed from, by name."""
+    body, shapes, names = over(value, axes)
+    return dict(zip(names, needed(body, shapes, box), strict=True))
+
+
+def product() -> Node:
+    return reduction(Op.REDUCE_MULACC, (STEP,), of("x", (6, 4), at(i, 4, k)), of("w", (4, 5), at(k, 5, j)))
+
+
+def test_a_box_of_a_product_needs_its_rows_of_one_factor_and_its_columns_of_the_other() -> None:
+    assert read(product(), (ROW, COLUMN), (2, 3), (1, 1)) == {"x": ((2, 3), (0, 3)), "w": ((0, 3), (1, 1))}
+
+
+def test_a_window_needs_what_is_around_it_and_padding_nothing() -> None:
+    wide = of("x", (6, 8), at(i, 8, plus(j, k)))
+    window = reduction(Op.REDUCE_ADD, (STEP,), wide)
+    assert read(window, (ROW, COLUMN), (1, 2), (1, 3)) == {"x": ((1, 2), (1, 6))}
+    place = plus(j, number(-3))
+    padded = of("x", (6, 5), at(i, 5, place), binary(Op.CMPLT, number(-1), place))
+    assert read(padded, (ROW, COLUMN), (0, 0), (1, 4)) == {"x": ((0, 0), (0, 1))}
+    assert read(padded, (ROW, COLUMN), (0, 0), (0, 2)) == {"x": None}
+
+
+def test_what_carries_over_several_axes_needs_one_run_of_memory() -> None:
+    shifted = of("x", (3, 11), plus(at(i, 5, j), number(1)))
+    body, shapes, _ = over(shifted, (ROW, COLUMN))
+    assert read(shifted, (ROW, COLUMN), (0, 0), (0, 4)) == {"x": ((0, 0), (1, 5))}
+    assert read(shifted, (ROW, COLUMN), (1, 2), (0, 4)) == {"x": ((0, 1), (0, 10))}
+    assert is_found(body, shapes, 1, ((1, 1), (2, 7))) and not is_found(body, shapes, 1, ((0, 1), (2, 7)))
+
+
+def test_quotients_and_remainders_of_a_box_are_those_of_its_ends() -> None:
+    thirds = of("x", (2, 3), at(binary(Op.FLOORDIV, i, number(3)), 3, binary(Op.FLOORMOD, i, number(3))))
+    assert read(thirds, (ROW,), (3, 4)) == {"x": ((1, 1), (0, 1))}
+    assert read(thirds, (ROW,), (2, 4)) == {"x": ((0, 1), (0, 2))}
+
+
+def test_a_branch_that_is_not_taken_in_a_box_needs_nothing() -> None:
+    until = binary(Op.CMPLT, j, plus(i, number(1)))
+    either = choice(until, of("x", (5,), j), of("y", (5,), j))
+    assert read(either, (ROW, COLUMN), (0, 1), (0, 4)) == {"x": ((0, 1),), "y": ((1, 4),)}
+    assert read(either, (ROW, COLUMN), (4, 5), (0, 4)) == {"x": ((0, 4),), "y": None}
+
+
+def test_what_data_or_a_variable_choose_may_be_any() -> None:
+    row = node(Op.CAST, INDEX, of("rows", (6,), i, dtype=DType.INT32))
+    inside = binary(Op.CMPLT, number(-1), row), binary(Op.CMPLT, row, number(7))
+    table = of("x", (7, 5), at(row, 5, j), binary(Op.AND, *inside))
+    assert read(table, (ROW, COLUMN), (2, 3), (1, 2)) == {"rows": ((2, 3),), "x": ((0, 6), (1, 2))}
+    assert read(of("x", (12,), plus(i, N)), (ROW,), (1, 2)) == {"x": ((1, 8),)}
+
+
+def test_bodies_over_boxes_at_two_places_are_one_and_read_their_boxes_alone() -> None:
+    body, shapes, _ = over(product(), (ROW, COLUMN))
+    boxes = (((0, 2), (0, 4)), ((3, 5), (0, 4)))
+    first, second = (rebased(body, shapes, box, needed(body, shapes, box)) for box in boxes)
+    assert first == second and first.variables == ()
+    assert [p.elements for p in first.program.bodies[0].parameters] == [15, 12, 20]
+    until = choice(binary(Op.CMPLT, j, plus(i, number(1))), of("x", (6, 5), at(i, 5, j)), const(F32, 0))
+    body, shapes, _ = over(until, (ROW, COLUMN))
+    first, second = (rebased(body, shapes, box, (box,)) for box in boxes)
+    assert first == second and first.variables == (-1,)  # which elements are zeros depends on where the box begins
+
+
+def test_a_load_is_guarded_where_it_has_no_influence_and_could_leave_its_box() -> None:
+    until = choice(binary(Op.CMPLT, i, number(3)), of("x", (6,), i), const(F32, 0))
+    body, shapes, _ = over(until, (ROW,))
+    restricted = rebased(body, shapes, ((0, 5),), (((0, 2),),))
+    (load,) = (n for n in restricted.program.bodies[0].instructions if n.op is Op.LOAD)
+    assert load.c != NO_GUARD and restricted.program.bodies[0].parameters[1].elements == 3
+    check(restricted.program)

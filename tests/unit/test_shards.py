@@ -14,9 +14,9 @@ from eigentensor.errors import CaptureError
 from eigentensor.graph.builder import GraphBuilder
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program.model import Program, Role
+from eigentensor.regions.boxes import Box, merged, slices
+from eigentensor.regions.dependence import shape_of, touched
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.incremental.boxes import Box, merged, slices
-from eigentensor.runtime.incremental.regions import shape_of, touched
 from support.programs.changes import buffers_of
 
 ROWS = 16

@@ -99,7 +99,7 @@ def with_rows(parts: Parts, names: Sequence[str]) -> Parts:
         return parts
     if parts.model is not None:
         raise BindingError("the rows of a model are its texts", fix="Leave --rows out, or --model.")
-    from eigentensor.runtime.incremental.rows import rows_of  # with tinygrad
+    from eigentensor.regions.rows import rows_of  # seldom asked for
 
     count, outputs = rows_of(parts.program, names)
     return replace(parts, rows=Rows(count, tuple(names), outputs))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -82,3 +82,11 @@ class Session(Protocol):
     def close(self) -> None:
         """Ends the session: everything it held is forgotten. Whatever is asked of it afterwards raises
         ExecutionError."""
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A session that compiles programs where it is."""
+
+    def prepare(self, root: bytes) -> None:
+        """Returns when a defined program is compiled. Raises what hinders that, and BindingError for another root."""

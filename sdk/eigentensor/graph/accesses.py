@@ -91,7 +91,7 @@ def moved(n: Tensor, access: Access) -> Access:
             condition = both(*padding(n, access))
             term = access.term and condition is None
             return access._replace(at=changed, guard=both(access.guard, condition), whole=False, term=term)
-    return access  # CONTIGUOUS
+    return access._replace(term=False)  # CONTIGUOUS, ROUNDED
 
 
 def padding(n: Tensor, access: Access) -> list[Node]:

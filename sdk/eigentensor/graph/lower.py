@@ -1,7 +1,8 @@
 """A graph → a program, exactly as written: nothing is recognised, re-associated or approximated on the way.
 
 A float32 sum of products accumulates with one rounding per step; where a product is a sum's own term, or a move of it,
-that does not depend on what else it is used for. CONTIGUOUS separates the two.
+that does not depend on what else it is used for. CONTIGUOUS separates the two by storing, ROUNDED by an addition that
+changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,8 @@ from eigentensor.graph.node import Node as Tensor
 from eigentensor.graph.schedule import Schedule, is_loaded, schedule
 from eigentensor.lowering import functions
 from eigentensor.lowering.build import Draft, build
-from eigentensor.lowering.constants import identity
+from eigentensor.lowering.build import traced as build_traced
+from eigentensor.lowering.constants import float_pattern, identity
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.indices import interval, simplify
 from eigentensor.lowering.kernel import INT32_MAX, Kernel, cast, fresh_array, where
@@ -25,13 +27,16 @@ from eigentensor.lowering.passes import substitute
 from eigentensor.lowering.shards import Shards
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.expression import Array, Named, Node, binary, const, load, node, reduction, rewrite
-from eigentensor.program.model import Bounds, Buffer, Kind, Role
+from eigentensor.program.model import Bounds, Buffer, Kind, Program, Role
 from eigentensor.program.ops import COMPARISONS, REDUCTIONS, DType, Op
 
 _ROLES = {Form.INPUT: Role.INPUT, Form.WEIGHT: Role.WEIGHT, Form.STATE: Role.STATE, Form.DATA: Role.CONSTANT}
 _ON_BOOL = {Op.ADD: Op.OR, Op.MUL: Op.AND, Op.MAX: Op.OR, Op.MIN: Op.AND}
 #: Operations that are exact on indices, as long as int32 does not wrap.
 _LIFTED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.FLOORDIV, Op.FLOORMOD})
+
+#: What a sum does not accumulate with one rounding per step.
+_APART = frozenset({Op.LOAD, Op.CONST, *REDUCTIONS})
 
 
 def lower(graph: Graph, *, fingerprint: bool = True, shards: Shards = 1) -> GraphProgram:
@@ -40,8 +45,20 @@ def lower(graph: Graph, *, fingerprint: bool = True, shards: Shards = 1) -> Grap
     Small results get an output `fingerprint` beside them, as captured ones do, unless it is False. Reductions over axes
     that `shards` name are cut by shards, as in captured ones. Raises CaptureError.
     """
+    program = build(_draft(graph, {}, fingerprint, shards))
+    weights, states = (_data(graph.data, program.named(role)) for role in (Role.WEIGHT, Role.STATE))
+    return GraphProgram(program, weights, states)
+
+
+def traced(graph: Graph, origins: Mapping[Tensor, str]) -> tuple[Program, tuple[str, ...]]:
+    """The program of a graph, without a fingerprint, and for each of its calls the origin of the node that it computes,
+    empty where that has none. Raises CaptureError."""
+    return build_traced(_draft(graph, origins, fingerprint=False, shards=1))
+
+
+def _draft(graph: Graph, origins: Mapping[Tensor, str], fingerprint: bool, shards: Shards) -> Draft:
     plan = schedule(graph.roots)
-    lowering = _Lowering(plan)
+    lowering = _Lowering(plan, origins)
     kernels = lowering.kernels()
     named = {(Kind.OUTPUT, name): n for name, n in graph.outputs.items()}
     named |= {(Kind.STATE, name): n for name, n in graph.states.items()}
@@ -52,9 +69,7 @@ def lower(graph: Graph, *, fingerprint: bool = True, shards: Shards = 1) -> Grap
         if name not in read:  # a state that nothing looks at goes in all the same
             externals[fresh_array(n.dtype, n.elements)] = Buffer(Role.STATE, n.dtype, n.shape, name)
     variables = {n.arg.name: n.arg for n in plan.order if n.op is Form.VARIABLE}
-    program = build(Draft(kernels, externals, results, tuple(variables.values()), fingerprint, shards))
-    weights, states = (_data(graph.data, program.named(role)) for role in (Role.WEIGHT, Role.STATE))
-    return GraphProgram(program, weights, states)
+    return Draft(kernels, externals, results, tuple(variables.values()), fingerprint, shards)
 
 
 def _buffer(n: Tensor) -> Buffer:
@@ -76,8 +91,8 @@ def _data(data: Mapping[str, NDArray[Any]], buffers: Mapping[str, Buffer]) -> di
 class _Lowering:
     """Expressions of every node for each access that computes it; `arrays` hold leaves and kernels' results."""
 
-    def __init__(self, plan: Schedule) -> None:
-        self.plan = plan
+    def __init__(self, plan: Schedule, origins: Mapping[Tensor, str]) -> None:
+        self.plan, self.origins = plan, origins
         stored = [n for n in plan.order if n.op in _ROLES or n in plan.kernels]
         self.leaves = {n: fresh_array(n.dtype, n.elements) for n in stored if n.op in _ROLES}
         self.arrays: dict[Tensor, Array] = self.leaves | {n: fresh_array(n.dtype, n.elements) for n in plan.kernels}
@@ -92,7 +107,8 @@ class _Lowering:
             if n in self.plan.kernels:
                 axes = self.plan.kernels[n]
                 own = self.values[n, self.plan.accesses[n][0]]
-                made.append(Kernel(self.arrays[n], tuple(axis for axis in axes if axis.extent != 1), own))
+                ranges = tuple(axis for axis in axes if axis.extent != 1)
+                made.append(Kernel(self.arrays[n], ranges, own, self.origins.get(n, "")))
         return made
 
     def _value(self, n: Tensor, access: Access) -> Node:
@@ -123,6 +139,8 @@ class _Lowering:
         if n.op is Form.PAD:
             condition = both(*padding(n, access))
             return values[0] if condition is None else where(condition, values[0], const(n.dtype, 0))
+        if n.op is Form.ROUNDED and access.term and values[0].op not in _APART:
+            return binary(Op.ADD, values[0], const(n.dtype, float_pattern(n.dtype, -0.0)))
         return values[0] if isinstance(n.op, Form) else elementwise(n.op, n.dtype, values)
 
     def _reduced(self, n: Tensor, term: Node, *bounds: Node) -> Node:

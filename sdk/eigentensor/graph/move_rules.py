@@ -167,6 +167,12 @@ def copy_of_stored(n: Node) -> Node | None:
     return n.src[0] if n.src[0].op in _LEAVES or n.src[0].op is Form.CONTIGUOUS else None
 
 
+@rule(Form.ROUNDED)
+def rounding_of_rounded(n: Node) -> Node | None:
+    """What is no product is as it is."""
+    return n.src[0] if n.src[0].op in (*_LEAVES, Op.CONST, Form.CONTIGUOUS, Form.ROUNDED) else None
+
+
 @rule(*REDUCTIONS)
 def reduction_of_one_step(n: Node) -> Node | None:
     """Its term, without the axes: the format has no loop of one step."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from math import prod
+from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -35,6 +36,7 @@ class Form(IntEnum):
     FLIP = auto()  # x; arg: the axes that are reversed
     GATHER = auto()  # table, indices: rows of the table by number; zeros where there is no such row
     CONTIGUOUS = auto()  # x, stored: whoever uses it loads it
+    ROUNDED = auto()  # x as it would be if it were stored: a product in it is no term that a sum accumulates
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -82,13 +84,17 @@ class Graph:
 
 
 _interned: "WeakValueDictionary[tuple[object, ...], Node]" = WeakValueDictionary()
+_interning = Lock()
 
 
 def _node(op: Op | Form, dtype: DType, shape: Shape, src: tuple[Node, ...] = (), arg: Hashable = None) -> Node:
     key = (type(op), op, dtype, shape, tuple(map(id, src)), arg)
     result = _interned.get(key)
     if result is None:
-        result = _interned[key] = Node(op, dtype, shape, src, arg)
+        with _interning:  # of two threads, both get what one of them made
+            result = _interned.get(key)
+            if result is None:
+                result = _interned[key] = Node(op, dtype, shape, src, arg)
     return result
 
 

@@ -16,7 +16,16 @@ LEAVES = TENSORS | {Form.VARIABLE, Form.COUNTER, Op.CONST}
 TERM_MOVES = frozenset({Form.RESHAPE, Form.PERMUTE, Form.EXPAND, Form.SHRINK, Form.FLIP})
 MOVES = TERM_MOVES | {Form.PAD, Form.GATHER}
 #: Instructions of an operation, by which computing again is weighed against storing and loading; all others are one.
-COST = {Form.FUNCTION: 24, Op.DIV: 8, Op.SQRT: 8, Op.RECIPROCAL: 8, Op.CAST: 0, Op.BITCAST: 0, Form.CONTIGUOUS: 0}
+COST = {
+    Form.FUNCTION: 24,
+    Op.DIV: 8,
+    Op.SQRT: 8,
+    Op.RECIPROCAL: 8,
+    Op.CAST: 0,
+    Op.BITCAST: 0,
+    Form.CONTIGUOUS: 0,
+    Form.ROUNDED: 0,
+}
 #: So many instructions are worth storing a value.
 STORING = 32
 #: Of so many instructions an expression is cut; a function is counted as 60 of them.

@@ -41,6 +41,12 @@ class Draft:
 
 def build(draft: Draft) -> Program:
     """The program of a draft. Raises CaptureError, with the line of the user's code where it is known."""
+    return traced(draft)[0]
+
+
+def traced(draft: Draft) -> tuple[Program, tuple[str, ...]]:
+    """The program of a draft, and for each of its calls the origin of the kernel that it comes from. Raises as
+    `build`."""
     kernels, aliases = without_copies(draft.kernels)
     results = {name: (aliases.get(array, array), shape) for name, (array, shape) in draft.results.items()}
     kernels = live(kernels, {array for array, _ in results.values()})
@@ -48,14 +54,14 @@ def build(draft: Draft) -> Program:
         kernels += extra
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
     cut = Sharding(draft.shards, draft.externals).cut
-    calls = [(part.result.key, lowered(part)) for kernel in each("lowering kernels", kernels)
-             for part in _admitted(kernel, cut)]  # fmt: skip
+    parts = [part for kernel in each("lowering kernels", kernels) for part in _admitted(kernel, cut)]
+    calls = [(part.result.key, lowered(part)) for part in parts]
     require_known([variable for _, part in calls for variable in part.variables], draft.variables)
     externals = {array.key: buffer for array, buffer in draft.externals.items()}
     named = {name: (array.key, shape) for name, (array, shape) in results.items()}
     doing("checking the program")
     try:
-        return assemble(calls, externals, named, draft.variables)
+        return assemble(calls, externals, named, draft.variables), tuple(part.origin for part in parts)
     except RuleError as error:
         fix = error.fix or "keep to the limits of the format, which sdk/README.md has"
         raise CaptureError(f"no valid program: {error.what}", fix=fix) from error

@@ -1,10 +1,11 @@
 """Expressions: the graph that becomes a body. Front ends build and rewrite it; `to_body` gives its canonical form."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce as fold
 from itertools import count
 from math import prod
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -59,6 +60,7 @@ class Node:
 
 
 _interned: "WeakValueDictionary[tuple[object, ...], Node]" = WeakValueDictionary()
+_interning = Lock()
 
 
 def node(op: Op, dtype: DType, *src: Node, arg: Hashable = None) -> Node:
@@ -66,7 +68,10 @@ def node(op: Op, dtype: DType, *src: Node, arg: Hashable = None) -> Node:
     key = (op, dtype, tuple(map(id, src)), arg)
     result = _interned.get(key)
     if result is None:
-        result = _interned[key] = Node(op, dtype, src, arg)
+        with _interning:  # of two threads, both get what one of them made
+            result = _interned.get(key)
+            if result is None:
+                result = _interned[key] = Node(op, dtype, src, arg)
     return result
 
 
@@ -245,14 +250,25 @@ def _separate(value: Node) -> Node:
     return rewrite(value, own)
 
 
-def nodes_of(lowered: Lowered, counters: Mapping[int, Node] | None = None) -> list[Node]:
-    """A node for each instruction of a valid body: the inverse of `to_body`. `counters` stand for ranges, by number."""
+def nodes_of(
+    lowered: Lowered,
+    counters: Mapping[int, Node] | None = None,
+    loads: Mapping[int, Callable[[Sequence[Node]], Node]] | None = None,
+) -> list[Node]:
+    """A node for each instruction of a valid body: the inverse of `to_body`.
+
+    `counters` stand for ranges, by number; `loads` make what stands for a LOAD, by number of its instruction, of the
+    nodes of those before it.
+    """
     body, outputs = lowered.body, len(lowered.body.output_ranges)
     most = (*body.output_ranges, *(largest for _, largest in prove(body).extents))
     axes = [Axis(n, extent, n >= outputs) for n, extent in enumerate(most)]
     nodes: list[Node] = []
     for i in body.instructions:
         arg: Hashable = None
+        if loads and len(nodes) in loads:
+            nodes.append(loads[len(nodes)](nodes))
+            continue
         if i.op is Op.CONST:
             nodes.append(const(i.dtype, i.immediate if i.dtype.is_float else i.integer))
             continue

@@ -1,6 +1,6 @@
 """Bodies for some elements of a result: the same expression for each, over shorter loops that begin at variables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -45,17 +45,17 @@ class Restricted(NamedTuple):
 @lru_cache(maxsize=4096)
 def restrict(body: Body, extents: tuple[int, ...]) -> Restricted:
     """The elements of a valid body's result in a box of these extents, wherever it begins."""
-    loops = [_Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
-    value = _nodes(body, {number: loop.counter for number, loop in enumerate(loops)})[-1]
-    return _alone(to_body(value, tuple(loop.axis for loop in loops)))
+    loops = [Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
+    value = body_nodes(body, {number: loop.counter for number, loop in enumerate(loops)})[-1]
+    return alone(to_body(value, tuple(loop.axis for loop in loops)))
 
 
 @lru_cache(maxsize=1024)
 def reduced(body: Body, reduction: int, extents: tuple[int, ...]) -> Restricted:
     """What a reduction of a valid body gives for the elements in a box of these extents, wherever it begins."""
-    loops = [_Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
-    nodes = _nodes(body, {number: loop.counter for number, loop in enumerate(loops)})
-    return _alone(to_body(nodes[reductions(body)[reduction]], tuple(loop.axis for loop in loops)))
+    loops = [Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
+    nodes = body_nodes(body, {number: loop.counter for number, loop in enumerate(loops)})
+    return alone(to_body(nodes[reductions(body)[reduction]], tuple(loop.axis for loop in loops)))
 
 
 @lru_cache(maxsize=1024)
@@ -68,15 +68,15 @@ def prefixes(body: Body, reduction: int, trips: tuple[int, ...], count: int) -> 
     outputs, length = len(body.output_ranges), prod(trips)
     own = [outputs + n for n, r in enumerate(body.reduce_ranges) if r.reduction == reduction]
     flat = Axis(own[0], length, is_reduce=True)
-    counters = {number: _Loop(number, 1, whole).counter for number, whole in enumerate(body.output_ranges)}
+    counters = {number: Loop(number, 1, whole).counter for number, whole in enumerate(body.output_ranges)}
     rest, inner = counter(flat), length
     for number, extent in zip(own, trips, strict=True):
         inner //= extent
         counters[number] = binary(Op.FLOORDIV, rest, const(DType.INDEX, inner)) if inner > 1 else rest
         rest = binary(Op.FLOORMOD, rest, const(DType.INDEX, inner)) if inner > 1 else const(DType.INDEX, 0)
-    value = _nodes(body, counters)[reductions(body)[reduction]]
+    value = body_nodes(body, counters)[reductions(body)[reduction]]
     steps = node(Op.VAR, DType.INDEX, arg=Named(STEPS, Bounds(0, length)))
-    return _alone(to_body(node(value.op, value.dtype, steps, *factors(value), arg=(flat,)), ()), count)
+    return alone(to_body(node(value.op, value.dtype, steps, *factors(value), arg=(flat,)), ()), count)
 
 
 def loops_of(body: Body) -> dict[int, int]:
@@ -95,15 +95,15 @@ def zeros(body: Body, factor: int, extents: tuple[int, ...]) -> Restricted:
     """
     used = {body.instructions[n].a for n in below(body, factor) if body.instructions[n].op is Op.RANGE}
     loops = {
-        number: _Loop(place, extent if number in used else 1, whole)
+        number: Loop(place, extent if number in used else 1, whole)
         for place, ((number, whole), extent) in enumerate(zip(loops_of(body).items(), extents, strict=True))
     }
-    value = _nodes(body, {number: loop.counter for number, loop in loops.items()})[factor]
+    value = body_nodes(body, {number: loop.counter for number, loop in loops.items()})[factor]
     is_zero = binary(Op.CMPEQ, value, const(value.dtype, 0))
-    return _alone(to_body(is_zero, tuple(loop.axis for loop in loops.values())))
+    return alone(to_body(is_zero, tuple(loop.axis for loop in loops.values())))
 
 
-class _Loop:
+class Loop:
     """A loop over a part of another one, and what the other would count."""
 
     def __init__(self, number: int, extent: int, whole: int) -> None:
@@ -114,14 +114,19 @@ class _Loop:
             self.counter = binary(Op.ADD, self.counter, start)
 
 
-def _nodes(body: Body, counters: Mapping[int, Node]) -> list[Node]:
-    """A node for each instruction of a body, whose parameters and variables are named by their numbers."""
+def body_nodes(
+    body: Body, counters: Mapping[int, Node], loads: Mapping[int, Callable[[Sequence[Node]], Node]] | None = None
+) -> list[Node]:
+    """A node for each instruction of a body, whose parameters and variables are named by their numbers.
+
+    `counters` stand for its ranges, `loads` make what stands for its LOADs, as `nodes_of` takes them.
+    """
     arrays = tuple(Array(n, *parameter) for n, parameter in enumerate(body.parameters) if n)
     variables = tuple(Named(f"{n}", bounds) for n, bounds in enumerate(body.variables))
-    return nodes_of(Lowered(body, arrays, variables), counters)
+    return nodes_of(Lowered(body, arrays, variables), counters, loads)
 
 
-def _alone(lowered: Lowered, copies: int | None = None) -> Restricted:
+def alone(lowered: Lowered, copies: int | None = None) -> Restricted:
     """One call of a body; or so many, each of which has the variable `steps` for itself."""
     body, of = lowered.body, lowered.variables
     buffers = tuple(Buffer(Role.INPUT, a.dtype, (a.elements,), f"{n:02}") for n, a in enumerate(lowered.arrays))

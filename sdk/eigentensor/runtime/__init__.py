@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from eigentensor.runtime.compiled import CompiledGraph, execute
     from eigentensor.runtime.incremental import Incremental
     from eigentensor.runtime.memory.plan import estimate_memory_requirements
+    from eigentensor.runtime.sharded import Sharded
 
-__all__ = ["CompiledGraph", "Incremental", "estimate_memory_requirements", "execute"]
+__all__ = ["CompiledGraph", "Incremental", "Sharded", "estimate_memory_requirements", "execute"]
 
 __getattr__ = loading(
     __name__,
@@ -20,5 +21,6 @@ __getattr__ = loading(
         "compiled": "CompiledGraph execute",
         "incremental": "Incremental",
         "memory.plan": "estimate_memory_requirements",
+        "sharded": "Sharded",
     },
 )

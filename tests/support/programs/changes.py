@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from eigentensor import reference
 from eigentensor.program import Program, bind
-from eigentensor.runtime.incremental.boxes import Box, inside, slices, whole_box
-from eigentensor.runtime.incremental.regions import shape_of
+from eigentensor.regions.boxes import Box, inside, slices, whole_box
+from eigentensor.regions.dependence import shape_of
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -59,3 +59,13 @@ def covered(shape: Sequence[int], boxes: Sequence[Box]) -> NDArray[np.bool_]:
         assert inside(whole_box(tuple(shape)), box) == box
         mask[slices(box)] = True
     return mask
+
+
+def poisoned(noise: np.random.Generator, array: NDArray[Any], kept: Sequence[Box] = ()) -> NDArray[Any]:
+    """Random bits but for these boxes; bools stay 0 or 1."""
+    bits = np.frombuffer(noise.bytes(array.nbytes), np.uint8).copy()
+    poison = (bits & 1).view(np.bool_) if array.dtype == np.bool_ else bits.view(array.dtype)
+    mixed = poison.reshape(array.shape)
+    for box in kept:
+        mixed[slices(box)] = array[slices(box)]
+    return mixed

@@ -36,7 +36,7 @@ class Model:
         return capture_graph(self.function, self.inputs, self.model, variables=self.variables)
 
 
-def _filled(model: Any, seed: int) -> Any:
+def filled(model: Any, seed: int) -> Any:
     """The model with weights drawn by NumPy, sized so that activations keep their size from layer to layer."""
     random = np.random.default_rng(seed)
     for name, tensor in nn.state.get_state_dict(model).items():
@@ -204,30 +204,30 @@ class Training:
 
 
 def digits(images: int = 99) -> Model:
-    network = _filled(Digits(), 1)
+    network = filled(Digits(), 1)
     return Model(f"digits net, {images} images", network, network, {"images": _floats(images, 1, 8, 8)})
 
 
 def resnet18(size: int = 112) -> Model:
-    network = _filled(ResNet18(), 2)
+    network = filled(ResNet18(), 2)
     return Model(f"ResNet-18, {size}²", network, network, {"images": _floats(1, 3, size, size)})
 
 
 def bert(layers: int = 6, width: int = 384, heads: int = 12, length: int = 128) -> Model:
-    network = _filled(Bert(layers, width, heads, length), 3)
+    network = filled(Bert(layers, width, heads, length), 3)
     name = f"BERT, {layers} × {width}, {length} tokens"
     return Model(name, network, network, {"tokens": _tokens(length, 30522)})
 
 
 def causal(layers: int = 6, width: int = 384, heads: int = 12, length: int = 256, vocabulary: int = 4096) -> Model:
-    network = _filled(Causal(layers, width, heads, length, vocabulary), 6)
+    network = filled(Causal(layers, width, heads, length, vocabulary), 6)
     name = f"causal decoder, {layers} × {width}, {length} tokens"
     return Model(name, network, network, {"tokens": _tokens(length, vocabulary)})
 
 
 def gpt2_step(layers: int = 12, width: int = 768, heads: int = 12, context: int = 64, vocabulary: int = 50257) -> Model:
     """The states are keys and values; the variable `position` moves by one in each iteration of a repeat."""
-    network = _filled(Gpt2(layers, width, heads, context, vocabulary), 4)
+    network = filled(Gpt2(layers, width, heads, context, vocabulary), 4)
     name = f"GPT-2 step, {layers} × {width}, {context} positions"
     limits = {"position": (0, context - 1, 1)}
     return Model(name, network, network, {"token": _tokens(1, vocabulary)}, limits)
@@ -252,7 +252,7 @@ def gemma_step(layers: int = 18, context: int = 128) -> Model:
 
 def adam_step(images: int = 32) -> Model:
     """The states are the network's parameters and the optimizer's moments."""
-    training = Training(_filled(Digits(), 5))
+    training = Training(filled(Digits(), 5))
     for tensor in nn.state.get_parameters(training):
         tensor.realize()
     labels = np.random.default_rng(8).integers(0, 10, images, dtype=np.int32)

@@ -80,6 +80,7 @@ def _product_sum(random: Random, x: Node, nodes: list[Node]) -> Node:
         node(Op.WHERE, constant(DType.BOOL, 1, x.shape), term, x),
         node(Op.CAST, term, arg=DType.FLOAT32),
         node(Form.CONTIGUOUS, term),
+        node(Form.ROUNDED, term),
         term,
     ]
     return _sum(random, random.choice(same))
@@ -142,7 +143,7 @@ def _differ(x: Node, y: Node) -> bool:
 
 def _unary(random: Random, x: Node, _: list[Node]) -> Node:
     if random.random() < 0.2:
-        return node(Form.CONTIGUOUS, x)
+        return node(random.choice((Form.CONTIGUOUS, Form.ROUNDED)), x)
     if x.dtype.is_float and random.random() < 0.6:
         op = random.choice((Form.FUNCTION, Op.SQRT, Op.RECIPROCAL, Op.TRUNC, Op.BITCAST))
         if op is Op.BITCAST:

@@ -1,7 +1,7 @@
 """What a run has to compute again, where most of what it is given is as it was: decided call by call.
 
 What is given is compared with what was given before; the boxes that differ go through the calls in order
-(`regions`). Of each result the boxes that can differ are computed again by the same body over shorter loops
+(`regions.dependence`). Of each result the boxes that can differ are computed again by the same body over shorter loops
 (`program.restriction`), or all of it where that takes less time; they are compared with what was there: where no bit
 differs, nothing goes on. Once all that later calls read has changed, those are computed without a further look.
 """
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from eigentensor.program.intervals import Interval
 from eigentensor.program.model import Body
 from eigentensor.program.restriction import Restricted, loops_of, restrict, zeros
-from eigentensor.runtime.incremental.boxes import (
+from eigentensor.regions.boxes import (
     BOXES,
     Box,
     Shape,
@@ -30,8 +30,8 @@ from eigentensor.runtime.incremental.boxes import (
     whole_box,
     within,
 )
+from eigentensor.regions.dependence import Touch, shape_of, touched
 from eigentensor.runtime.incremental.outline import Outline, Product, Work
-from eigentensor.runtime.incremental.regions import Touch, shape_of, touched
 
 Values = NDArray[Any]
 

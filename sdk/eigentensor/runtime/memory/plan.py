@@ -1,7 +1,6 @@
 """Where the results of calls lie: in one piece of memory, over those that nobody reads any more."""
 
 import os
-from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from eigentensor.program.model import Body, Parameter, Program, Role
 from eigentensor.runtime.bodies.part import Part
 from eigentensor.runtime.memory.append import append
 from eigentensor.runtime.memory.in_place import in_place
+from eigentensor.space import Space
 
 ALIGNMENT = 64
 HOST = "CPU"
@@ -55,7 +55,7 @@ def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) ->
             own[j] = first + j
         if j in under:
             own[under[j] - first] = own[j]
-    space, offsets = _Space(), list[int]()
+    space, offsets = Space(), list[int]()
     for j in range(len(program.calls)):
         if own[j] is not None:
             offsets.append(0)
@@ -143,33 +143,6 @@ def parts(program: Program) -> tuple[Part, ...]:
     """The parts of bodies that a program's calls may be run as, on any device."""
     plans = [plan(program, over=over) for over in (True, False)]
     return tuple(dict.fromkeys(part for p in plans for part in (*p.appends.values(), *p.later.values())))
-
-
-class _Space:
-    """Bytes from 0 on, of which some are free: (start, end), by start, never touching."""
-
-    def __init__(self) -> None:
-        self.free: list[tuple[int, int]] = []
-        self.size = 0
-
-    def take(self, need: int) -> int:
-        """Where so many bytes were free: in the smallest hole, or at the end."""
-        hole = min((h for h in self.free if h[1] - h[0] >= need), key=lambda h: h[1] - h[0], default=None)
-        if hole is None:
-            # a hole at the end is made longer, not left behind
-            start = self.free.pop()[0] if self.free and self.free[-1][1] == self.size else self.size
-            self.size = start + need
-            return start
-        self.free.remove(hole)
-        if hole[1] - hole[0] > need:
-            insort(self.free, (hole[0] + need, hole[1]))
-        return hole[0]
-
-    def release(self, start: int, end: int) -> None:
-        for hole in [h for h in self.free if h[1] == start or h[0] == end]:
-            self.free.remove(hole)
-            start, end = min(start, hole[0]), max(end, hole[1])
-        insort(self.free, (start, end))
 
 
 def estimate_memory_requirements(program: Program, device: str = "CPU", repeat: int | None = None) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Which results have rows that keep apart: row i of each depends on row i of what is given, and on no other row.
 
-Decided call by call, whatever the tensors hold, with what `regions` knows of a body: in each load that has an influence
-on a result with rows, the place along the loaded tensor's rows must be the counter of the result's. Where that cannot
-be shown, rows are taken to be mixed.
+Decided call by call, whatever the tensors hold, with what `dependence` knows of a body: in each load that has an
+influence on a result with rows, the place along the loaded tensor's rows must be the counter of the result's. Where
+that cannot be shown, rows are taken to be mixed.
 """
 
 from collections.abc import Collection
@@ -12,8 +12,8 @@ from eigentensor.lowering.build import NAME as FINGERPRINT
 from eigentensor.program.forms import Form, at_most, atom
 from eigentensor.program.model import Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime.incremental.narrowing import narrow
-from eigentensor.runtime.incremental.regions import Dependence, shape_of
+from eigentensor.regions.dependence import Dependence, shape_of
+from eigentensor.regions.narrowing import narrow
 
 
 def rows_of(program: Program, names: Collection[str]) -> tuple[int, tuple[str, ...]]:

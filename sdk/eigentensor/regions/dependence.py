@@ -19,8 +19,8 @@ from eigentensor.program.intervals import Interval
 from eigentensor.program.model import Body, Instruction, Program
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, DType, Op
 from eigentensor.program.structure import operands
-from eigentensor.runtime.incremental.boxes import Box, Shape, merged, whole_box
-from eigentensor.runtime.incremental.narrowing import equal, meanings, narrow, quotient, replaced, settled
+from eigentensor.regions.boxes import Box, Shape, merged, whole_box
+from eigentensor.regions.narrowing import equal, meanings, narrow, quotient, replaced, settled
 
 
 class Touch(NamedTuple):
@@ -74,7 +74,7 @@ def _touched(
     return tuple(Dependence.of(body, shapes).touches(changed, values))
 
 
-class _Axes(NamedTuple):
+class Axes(NamedTuple):
     """A form that is the place along some neighbouring axes of a tensor, in row-major order."""
 
     form: Form[int]
@@ -93,7 +93,7 @@ class Dependence:
         self.reached = self._reached()
         #: Of each load that has an influence, the facts that hold where it does, and its axes.
         self.read: dict[int, list[Fact]] = {}
-        self.axes: dict[int, list[_Axes]] = {}
+        self.axes: dict[int, list[Axes]] = {}
         for n, i in enumerate(body.instructions):
             if i.op is Op.LOAD and (known := self.reached[n]) is not None:
                 facts = [*known, *self._under_guard(i)]
@@ -162,19 +162,19 @@ class Dependence:
     def _under_guard(self, load: Instruction) -> list[Fact]:
         return [] if load.c == NO_GUARD else self._where(load.c, True)
 
-    def _along(self, element: Form[int], shape: Shape, known: Sequence[Fact]) -> list[_Axes]:
+    def _along(self, element: Form[int], shape: Shape, known: Sequence[Fact]) -> list[Axes]:
         """The place of what is loaded along the axes of its tensor; several at once where an index carries over."""
         if CONTRADICTION in known:
             return []
-        rest, axes = element, list[_Axes]()
+        rest, axes = element, list[Axes]()
         for axis in range(len(shape)):
             stride = prod(shape[axis + 1 :])
             if not stride:
-                return [*axes, _Axes(rest, axis, len(shape))]
+                return [*axes, Axes(rest, axis, len(shape))]
             whole, below = rest.split(stride)
             if (times := quotient(below, stride, known, self.prover.box)) is None:
-                return [*axes, _Axes(rest, axis, len(shape))]
-            axes.append(_Axes(whole.plus(Form(times)), axis, axis + 1))
+                return [*axes, Axes(rest, axis, len(shape))]
+            axes.append(Axes(whole.plus(Form(times)), axis, axis + 1))
             rest = below.plus(Form(-times * stride))
         return axes
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor.program.intervals import Interval, union
+from eigentensor.program.intervals import Interval, common, union
+from eigentensor.program.intervals import within as lies_within
 
 #: An interval, both ends included, along each axis.
 Box = tuple[Interval, ...]
@@ -40,6 +41,31 @@ def slices(box: Box) -> tuple[slice, ...]:
 def hull(a: Box, b: Box) -> Box:
     """The smallest box around both."""
     return tuple(map(union, a, b))
+
+
+def overlap(a: Box, b: Box) -> Box | None:
+    """The box of all that two have in common; None if that is nothing."""
+    both = tuple(map(common, a, b))
+    return None if any(low > high for low, high in both) else both
+
+
+def covers(box: Box, other: Box) -> bool:
+    """Whether all of another box lies in this one."""
+    return all(map(lies_within, other, box))
+
+
+def difference(box: Box, other: Box) -> tuple[Box, ...]:
+    """Boxes that have all of this one that another has not, each element once."""
+    both = overlap(box, other)
+    if both is None:
+        return (box,)
+    rest, left = list[Box](), box
+    for axis, ((low, high), (start, end)) in enumerate(zip(box, both, strict=True)):
+        for part in ((low, start - 1), (end + 1, high)):
+            if part[0] <= part[1]:
+                rest.append((*left[:axis], part, *left[axis + 1 :]))
+        left = (*left[:axis], (start, end), *left[axis + 1 :])
+    return tuple(rest)
 
 
 def merged(boxes: Iterable[Box], most: int = BOXES) -> tuple[Box, ...]:

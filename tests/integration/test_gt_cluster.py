@@ -1,0 +1,61 @@
+"""Tensors at a cluster: what is trained there has the bits of what is trained here, and holds no more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import eigentensor.gt as gt
+from eigentensor.errors import ConfigError, ConnectionLost
+from eigentensor.gt import connection
+from eigentensor.gt.nn import Adam, Linear
+from support.clusters import cluster
+
+
+@pytest.fixture(autouse=True)
+def session() -> Iterator[None]:
+    """No session before and after."""
+    connection.close()
+    yield
+    connection.close()
+
+
+def trained(steps: int) -> list[float]:
+    """The losses of a layer that learns a sum."""
+    gt.manual_seed(3)
+    layer, x = Linear(6, 2), gt.randn(16, 6)
+    optimizer = Adam(layer.parameters(), lr=0.05)
+    losses = []
+    for _ in range(steps):
+        with gt.signal.context("forward", backward="gradients"):
+            loss = ((layer(x) - x[:, :2] * 2) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.item()))
+    return losses
+
+
+@pytest.mark.parametrize("address", [None, "localhost:12345"])
+def test_training_at_a_cluster_has_the_bits_of_training_here(
+    address: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cluster(tmp_path / "c") as c:
+        c.here(slots=2)
+        monkeypatch.setenv("EIGENTENSOR_CLUSTER", str(c.address))
+        gt.connect(address)
+        there = trained(20)
+        stats = connection.recorder().session.stats()
+        assert stats.runs == 20 and stats.handles <= len(connection.recorder()) + 20
+        connection.close()
+    assert there == trained(20) and there[-1] < there[0]
+
+
+def test_a_cluster_that_is_not_there_is_said_and_so_is_what_is_no_address(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionLost):
+        gt.connect(f"unix:{tmp_path}/door")
+    with pytest.raises(ConfigError, match="no address of a cluster"):
+        gt.connect("10.0.0.7:12345")
+    gt.ones(1)
+    with pytest.raises(ConfigError, match="tensors were made already"):
+        gt.connect()

@@ -1,0 +1,148 @@
+"""The session of this process: what fails, what is compiled when, and that nobody sees which of the two it was."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eigentensor.cluster.local import LocalSession, Tier, Tiers
+from eigentensor.cluster.session import Session
+from eigentensor.errors import BindingError, EigenTensorError, ExecutionError
+from eigentensor.graph import GraphBuilder
+from eigentensor.program.model import Program
+from eigentensor.program.ops import DType
+
+REFERENCE, COMPILED = Tiers(most=1 << 60, sight=1 << 60), Tiers(most=-1)
+
+
+def program(scale: float = 0.5) -> Program:
+    builder = GraphBuilder()
+    x, y = builder.input("x", (4, 6)), builder.input("y", (6, 3))
+    total = (x @ y).tanh() * scale
+    return builder.compile({"a": total, "b": total.sum(axis=0)}, fingerprint=False).program
+
+
+def filled(session: Session, seed: int = 0) -> None:
+    numbers = np.random.default_rng(seed)
+    session.put(1, numbers.standard_normal((4, 6)).astype(np.float32), DType.FLOAT32)
+    session.put(2, numbers.standard_normal((6, 3)).astype(np.float32), DType.FLOAT32)
+
+
+def run(session: Session, root: bytes, first: int = 3) -> list[bytes]:
+    session.run(root, {"x": 1, "y": 2}, {"a": first, "b": first + 1})
+    return [session.get(handle).tobytes() for handle in (first, first + 1)]
+
+
+def test_bits_are_the_same_in_every_tier() -> None:
+    results = []
+    for tiers in (REFERENCE, COMPILED, Tiers()):
+        session = LocalSession(tiers=tiers)
+        filled(session)
+        root = session.define(program())
+        results += [run(session, root, first) for first in range(10, 60, 10)]
+        session.close()
+    assert all(result == results[0] for result in results)
+
+
+def test_a_tier_follows_from_size_and_sight() -> None:
+    tiers = Tiers(most=100, sight=3)
+    assert [tiers.of(100, sight, at_once=False) for sight in (1, 2, 3, 4)] == [
+        Tier.REFERENCE, Tier.REFERENCE, Tier.BOTH, Tier.BOTH,
+    ]  # fmt: skip
+    assert tiers.of(101, 1, at_once=False) is tiers.of(1, 1, at_once=True) is Tier.COMPILED
+
+
+def test_a_small_program_is_compiled_at_its_third_sight_and_a_large_one_at_its_first() -> None:
+    small, large = LocalSession(tiers=Tiers(sight=3)), LocalSession(tiers=Tiers(most=10))
+    for session in (small, large):
+        filled(session)
+    root = large.define(program())
+    run(large, root)
+    assert large._programs[root].execute is not None
+    root = small.define(program())
+    run(small, root, 10)
+    run(small, root, 20)
+    assert small._programs[root].execute is None and small._programs[root].compiler is None
+    run(small, root, 30)
+    until(lambda: small._programs[root].execute is not None)
+    run(small, root, 40)
+
+
+def test_a_program_can_be_compiled_before_its_first_run() -> None:
+    session = LocalSession(tiers=REFERENCE)
+    filled(session)
+    root = session.define(program())
+    expected = run(session, root)
+    session.prepare(root)
+    assert session._programs[root].execute is not None and run(session, root, 10) == expected
+    with pytest.raises(BindingError, match="is defined in this session"):
+        session.prepare(bytes(32))
+
+
+def until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_what_fails_poisons_what_reads_it_and_nothing_else() -> None:
+    session = LocalSession(tiers=REFERENCE)
+    filled(session)
+    root = session.define(program())
+    session.run(root, {"x": 1, "y": 9}, {"a": 3, "b": 4})
+    session.run(root, {"x": 3, "y": 2}, {"a": 5})
+    for handle in (3, 4, 5):
+        with pytest.raises(BindingError, match="input 'y': expected float32 of shape \\(6, 3\\), given nothing"):
+            session.get(handle)
+    session.run(root, {"x": 2, "y": 2}, {"a": 6})
+    with pytest.raises(BindingError, match=r"input 'x': .* given float32 of shape \(6, 3\)"):
+        session.get(6)
+    session.run(bytes(32), {}, {"a": 7})
+    with pytest.raises(BindingError, match="is defined in this session"):
+        session.get(7)
+    assert run(session, root, 8)
+
+
+def test_what_is_freed_is_no_longer_there_and_may_be_read_by_the_run_that_frees_it() -> None:
+    session = LocalSession(tiers=REFERENCE)
+    filled(session)
+    root = session.define(program())
+    session.run(root, {"x": 1, "y": 2}, {"a": 3}, freed=[1, 2])
+    assert session.get(3).shape == (4, 3) and session.stats().handles == 1 and session.stats().held == 48
+    with pytest.raises(BindingError, match="there is no tensor 1"):
+        session.get(1)
+    session.free([3, 99])
+    assert session.stats().handles == 0 and session.stats().runs == session.stats().workers[0].runs == 1
+
+
+def test_programs_with_weights_are_refused_and_arrays_of_another_type() -> None:
+    builder = GraphBuilder()
+    weighted = builder.compile(builder.weight("w", np.ones(600, np.float32)) * 2, fingerprint=False).program
+    session = LocalSession()
+    with pytest.raises(BindingError, match="this one has w beside them"):
+        session.define(weighted)
+    with pytest.raises(BindingError, match="given as float64"):
+        session.put(1, np.ones(2), DType.FLOAT32)
+
+
+def test_variables_reach_the_program() -> None:
+    builder = GraphBuilder()
+    n = builder.variable("n", 0, 9)
+    added = builder.compile(builder.input("x", 2, "int32") + n, fingerprint=False).program
+    session = LocalSession(tiers=REFERENCE)
+    session.put(1, np.array([1, 2], np.int32), DType.INT32)
+    session.run(session.define(added), {"x": 1}, {"output": 2}, {"n": 7})
+    assert session.get(2).tolist() == [8, 9]
+    session.run(session.define(added), {"x": 1}, {"output": 3})
+    with pytest.raises(EigenTensorError, match="n"):
+        session.get(3)
+
+
+def test_a_closed_session_does_nothing() -> None:
+    session = LocalSession()
+    session.close()
+    for ask in (lambda: session.get(1), lambda: session.define(program()), lambda: session.stats()):
+        with pytest.raises(ExecutionError, match="is closed"):
+            ask()
