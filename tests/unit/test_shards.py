@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
+from onnx import TensorProto, helper
 from tinygrad import Context, Tensor, nn
 
 from eigentensor import reference
-from eigentensor.capture import TensorContext, capture
+from eigentensor.capture import TensorContext, capture, import_onnx
 from eigentensor.errors import CaptureError
 from eigentensor.graph.builder import GraphBuilder
 from eigentensor.lowering.graph_program import GraphProgram
@@ -288,6 +291,23 @@ def test_a_context_cuts_too() -> None:
     graph = context.compile_to_graph(x.sum(0), fingerprint=False, shards=2)
     assert [b.name for b in graph.program.buffers if b.role is Role.INPUT] == ["x"]
     assert combined(graph.program, 2, {"x": 0}) == 1
+
+
+def test_an_onnx_models_inputs_are_named_as_the_model_has_them(tmp_path: Path) -> None:
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in (("in/x", (6, 8)), ("y", (6, 6)))
+    )
+    nodes = [
+        helper.make_node("Transpose", ["in/x"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["in/x", "t"], ["y"]),
+    ]
+    path = tmp_path / "model.onnx"
+    made = helper.make_graph(nodes, "rows", [x], [y])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), str(path))
+    graph = import_onnx(path, fingerprint=False, shards={"in/x": (1, 4)})
+    assert combined(graph.program, 4, {"in.x": 1}) == 1
+    with pytest.raises(CaptureError, match="has 6 rows"):
+        import_onnx(path, shards=4)
 
 
 @pytest.mark.parametrize(
