@@ -61,8 +61,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "receipt check": ("receipt check task.receipt", "receipt check task.receipt --chain --deep"),
     "program capture": (
         "program capture client/examples/matmul.py",
-        "program capture model.py:forward --weights model.safetensors",
-        "program capture model.py:step --input x=@x.npy --shards 4",
+        "program capture net.py:f -w w.safetensors -i x=@x.npy --shards 4",
     ),
     "program import": ("program import model.onnx", "program import model.onnx --shape image=1,3,224,224"),
     "program check": ("program check matmul.program",),
@@ -103,6 +102,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "cluster worker": ("cluster worker --join $ADDRESS --token token --slots 2",),
     "cluster status": ("cluster status", "cluster status --json"),
     "cluster top": ("cluster top",),
+    "cluster log": ("cluster log -n 20", "cluster log --follow"),
+    "cluster timeline": ("cluster timeline cluster.log -o cluster.svg",),
     "cluster run": ("cluster run matmul.program -i matrix_a=@a.npy -i matrix_b=@b.npy",),
     "cluster down": ("cluster down",),
     "aggregator run": ("aggregator run --port 8600",),

@@ -1,4 +1,4 @@
-"""`eigentensor cluster`: up, worker, status, top, run, down. Nothing heavy is imported before a verb runs."""
+"""`eigentensor cluster`: its verbs, from up to down. Nothing heavy is imported before one runs."""
 
 import json
 import os
@@ -48,13 +48,19 @@ def up(
     ] = None,
     trust: Trust = False,
     device: Device = None,
+    log_file: Annotated[
+        str | None, typer.Option("--log", envvar="EIGENTENSOR_INSTRUCTION_LOG", help="File that the log goes on in.")
+    ] = None,
 ) -> None:
     """Be a cluster until Ctrl-C: for this user's processes, and with --bind for others that have a token."""
     from eigentensor.cluster.address import own_folder
-    from eigentensor_cluster.serving import Settings, parse_bind, serve
+    from eigentensor_cluster.settings import Settings, parse_bind
 
     place = parse_bind(bind) if bind is not None else None
-    serve(Settings(own_folder(), workers, place, token, trust, device), say)
+    settings = Settings(own_folder(), workers, place, token, trust, device, log_file)
+    from eigentensor_cluster.serving import serve
+
+    serve(settings, say)
 
 
 @app.command()
@@ -111,6 +117,40 @@ def top(cluster: Cluster = None, token: Token = None) -> None:
 
 
 @app.command()
+def log(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    seconds: Annotated[float | None, typer.Option("--seconds", "-s", help="Of the last so many seconds alone.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=0, help="The last so many lines alone.")] = None,
+    cluster: Cluster = None,
+    token: Token = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a line on stdout.")] = False,
+) -> None:
+    """What comes, goes, is moved and fails: a line each."""
+    from eigentensor.cluster.address import named, read_token
+    from eigentensor_cluster.keeper import Keeper
+    from eigentensor_cluster.log import format_entry, trace
+
+    entries = Keeper(named(cluster), read_token(token)).log(follow=follow)
+    for entry in entries if follow else trace(list(entries), seconds=seconds, count=count):
+        typer.echo(json.dumps(entry.to_json()) if as_json else format_entry(entry))
+
+
+@app.command()
+def timeline(
+    file: Annotated[Path, typer.Argument(metavar="LOG", help="A log, as `up --log` writes it.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the picture goes, as .svg.")],
+) -> None:
+    """Draw what each worker did when."""
+    from eigentensor_cluster.log import newest, parse_log
+    from eigentensor_cluster.timeline import timeline as drawn
+
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        picture = drawn(newest(parse_log(lines)))
+    output.write_text(picture)
+    say(f"wrote {output}")
+
+
+@app.command()
 def run(
     program: Annotated[Path, typer.Argument(help="A program file, with inputs alone.")],
     inputs: Annotated[
@@ -142,7 +182,7 @@ def run(
 def down() -> None:
     """Stop this user's cluster, with all sessions."""
     from eigentensor.cluster.address import own_folder
-    from eigentensor_cluster.serving import process_of
+    from eigentensor_cluster.settings import process_of
 
     folder = own_folder()
     process = process_of(folder)

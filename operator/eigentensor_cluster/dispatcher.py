@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
+from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
 from eigentensor_cluster.tensors import DEPTH, Job, Poison, Tensor, revived
@@ -37,24 +38,27 @@ class Place:
 class Dispatcher:
     """Sessions on one side, workers on the other."""
 
-    def __init__(self, quota: Quota | None = None) -> None:
-        self.quota = quota or Quota()
+    def __init__(self, quota: Quota | None = None, log: Log | None = None) -> None:
+        """`log` takes what happens."""
+        self.quota, self.log = quota or Quota(), log or Log()
         self.sessions: dict[int, Session] = {}
         self.places: dict[Worker, Place] = {}
         self.replays = 0  #: runs that were executed again since their results were lost
-        self._turns, self._numbers, self._tensors = Turns(), count(1), count(1)
+        self._turns, self._numbers, self._tensors, self._segments = Turns(), count(1), count(1), count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, member: str, weight: float = 1.0) -> Session:
         """A new session of somebody, whose runs count by that weight."""
         session = Session(next(self._numbers), secrets.token_bytes(IDENTITY), member, self.quota, self._tensors)
         self.sessions[session.number] = session
+        self.log.record(Event.CONNECT, f"CLIENT {session.number}", "HELLO", member=member, weight=weight)
         self._turns.join(session.number, weight)
         return session
 
     def end(self, session: Session) -> None:
         """Forgets a session with all that it holds, here and at the workers."""
         if self.sessions.pop(session.number, None) is not None:
+            self.log.record(Event.DISCONNECT, f"CLIENT {session.number}", "END", runs=session.runs)
             self._turns.leave(session.number)
             session.clear()
             session.dropped.clear()
@@ -63,11 +67,14 @@ class Dispatcher:
 
     def join(self, worker: Worker) -> None:
         """A worker takes part from now on."""
+        who = f"WORKER {worker.name}"
+        self.log.record(Event.CONNECT, who, "HELLO", host=worker.host, device=worker.device, slots=worker.slots)
         self.places[worker] = Place(worker, worker.slots)
         self.pump()
 
     def lose(self, worker: Worker) -> None:
         """A worker went away; what is asked of it raises WorkerLost by now."""
+        self.log.record(Event.DISCONNECT, f"WORKER {worker.name}", "END")
         self.places.pop(worker, None)
         self.pump()
 
@@ -95,7 +102,9 @@ class Dispatcher:
             while tensor.poison is None:
                 with suppress(WorkerLost):
                     if tensor.is_there:
-                        return await self._elements(session, tensor)
+                        tensor.copy = await self._elements(session, tensor)
+                        tensor.made = None  # it is not made again any more
+                        return tensor.copy
                 self._revive(session, tensor)
                 self.pump()
                 if not tensor.is_settled:
@@ -117,8 +126,11 @@ class Dispatcher:
 
     def _next(self, session: Session) -> Job | None:
         """The run that a session begins next, if one can begin."""
-        for job in session.again:
-            if self._is_ready(session, job):
+        for job in list(session.again):
+            if (poison := job.poison) is not None:
+                session.again.remove(job)
+                self._poisoned(session, job, poison)
+            elif self._is_ready(session, job):
                 return job
         while session.queue:
             job = session.queue[0]
@@ -138,6 +150,9 @@ class Dispatcher:
     def _revive(self, session: Session, tensor: Tensor) -> None:
         """Lets what made a lost tensor be executed again."""
         jobs = revived(tensor)
+        for job in jobs:
+            name = job.recipe.defined.root.hex()[:8]
+            self.log.record(Event.REPLAY, f"CLIENT {session.number}", name, frame=job.recipe.sequence)
         self.replays += len(jobs)
         session.again.extend(jobs)
 
@@ -165,7 +180,11 @@ class Dispatcher:
                 if isinstance(outcome, BaseException):
                     raise outcome
             self._check_lives(session)
+            segment, name = next(self._segments), job.recipe.defined.root.hex()[:8]
+            self.log.record(Event.WORKER_SEND, f"WORKER {worker.name}", name, segment=segment, session=session.number)
             spent = await worker.run(self._work(session, job))
+            size = sum(tensor.size for tensor in job.outputs)
+            self.log.record(Event.WORKER_RECV, f"WORKER {worker.name}", name, size, segment=segment)
         except WorkerLost as error:
             job.losses += worker.is_lost
             if job.losses < LOSSES:
@@ -219,6 +238,8 @@ class Dispatcher:
         self._left(session, job)
 
     def _poisoned(self, session: Session, job: Job, poison: Poison) -> None:
+        who, name, error = f"CLIENT {session.number}", job.recipe.defined.root.hex()[:8], poison.error
+        self.log.record(Event.ERROR, who, name, frame=poison.cause, error=type(error).__name__, reason=error.what)
         for tensor in job.outputs:
             tensor.poison = poison
             tensor.settle()
@@ -254,6 +275,7 @@ class Dispatcher:
         try:
             elements = await self._elements(session, tensor)
             self._check_lives(session)
+            self.log.record(Event.MOVE, f"WORKER {worker.name}", "PUT", tensor.size, tensor=tensor.number)
             await worker.put(session.number, tensor.number, elements, tensor.dtype)
             tensor.places.add(worker)
         finally:
@@ -278,6 +300,7 @@ class Dispatcher:
                     numbers.setdefault(worker, []).append(tensor.number)
             tensor.places.clear()
         for worker, some in numbers.items():
+            self.log.record(Event.FREE, f"WORKER {worker.name}", "FREE", tensors=len(some), session=session.number)
             worker.free(session.number, some)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:

@@ -14,6 +14,7 @@ from eigentensor.errors import BindingError, ConfigError, ConnectionLost, EigenT
 from eigentensor.program.codec import SEMANTICS
 from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.engine.joined import Joined
+from eigentensor_cluster.log import Event, format_entry
 from eigentensor_cluster.peers import Peer
 from eigentensor_cluster.sessions import Session
 from eigentensor_cluster.tensors import Poison, Tensor
@@ -24,6 +25,7 @@ GRACE = 60.0  #: seconds that a session outlives its connection
 QUESTIONS = 64  #: of one client that wait for their tensors at a time
 SESSIONS = 256  #: at a time, of all clients
 SLOTS = 4096  #: of a worker
+LOOK = 0.1  #: seconds between looks at the log
 ROOM = 0.005  #: seconds between looks whether a full session has room again
 
 _OWN = Member(Role.KEEPER, "own")
@@ -141,8 +143,8 @@ class Door:
             if conversation.is_over:
                 self._end(session)
             elif self._inside.get(session.identity) == (session, peer):
-                self._inside[session.identity] = session, None
-                asyncio.get_running_loop().call_later(self._grace, self._forget, session)
+                left = self._inside[session.identity] = session, None
+                asyncio.get_running_loop().call_later(self._grace, self._forget, left)
 
     def _session(self, hello: Hello, member: Member) -> Session:
         """The session that a client goes on with, or a new one. Raises NotAdmitted."""
@@ -150,15 +152,16 @@ class Door:
             session, _ = self._inside.get(hello.session, (None, None))
             if session is None or session.member != member.name:
                 raise NotAdmitted("there is no such session any more", fix="Begin a new one.")
+            session.go_on()
             return session
         if len(self._inside) >= SESSIONS:
             raise NotAdmitted(f"there are {SESSIONS} sessions, as many as may be", fix="Try again later.")
         return self.dispatcher.begin(member.name, member.weight)
 
-    def _forget(self, session: Session) -> None:
-        """Ends a session whose client did not come back."""
-        if self._inside.get(session.identity, (session, None))[1] is None:
-            self._end(session)
+    def _forget(self, left: tuple[Session, None]) -> None:
+        """Ends a session whose client did not come back since it left."""
+        if self._inside.get(left[0].identity) is left:
+            self._end(left[0])
 
     def _end(self, session: Session) -> None:
         self._inside.pop(session.identity, None)
@@ -190,7 +193,25 @@ class Door:
                 assert isinstance(frame, frames.Watch)
                 if frame.topic is Topic.STATUS:
                     peer.send(frames.Report(sequence, self._status()))
+                else:
+                    await self._reported(peer, sequence, is_followed=frame.topic is Topic.LOG)
             await peer.drained()
+
+    async def _reported(self, peer: Peer, sequence: int, *, is_followed: bool) -> None:
+        """Sends the lines of the log that are at hand, and if it is followed those that come, until the keeper is gone;
+        else an empty one last. Raises ConnectionLost."""
+        last = -1
+        while True:
+            for entry in self.dispatcher.log.entries(last):
+                peer.send(frames.Report(sequence, format_entry(entry)))
+                await peer.drained()
+                last = entry.sequence
+            if not is_followed:
+                peer.send(frames.Report(sequence, ""))
+                return
+            if peer.is_gone:
+                raise ConnectionLost("the keeper is gone")
+            await asyncio.sleep(LOOK)
 
 
 class _Conversation:
@@ -198,6 +219,7 @@ class _Conversation:
 
     def __init__(self, dispatcher: Dispatcher, session: Session, peer: Peer) -> None:
         self._dispatcher, self._session, self._peer = dispatcher, session, peer
+        self._log, self._who = dispatcher.log, f"CLIENT {session.number}"
         self._answers: set[asyncio.Task[None]] = set()
         self._writing = asyncio.Lock()
         self.is_over = False  #: whether the client ended its session, or sent what nobody may
@@ -207,6 +229,7 @@ class _Conversation:
         try:
             async for chunk in self._peer.chunks():
                 for sequence, frame in chunk:
+                    self._recorded(sequence, frame)
                     if not self._session.take(sequence, frame):
                         await self._other(sequence, frame)
                 self._dispatcher.settle(self._session)
@@ -215,9 +238,24 @@ class _Conversation:
                     await asyncio.sleep(ROOM)
                 if self.is_over:
                     return
-        except FrameRefused:
+        except FrameRefused as error:
             self.is_over = True
+            self._log.record(Event.ERROR, self._who, "FRAME", frame=error.sequence, reason=error.what)
             raise
+
+    def _recorded(self, sequence: int, frame: frames.Frame) -> None:
+        """Writes down what came."""
+        name = type(frame).__name__.upper()
+        match frame:
+            case frames.Put():
+                self._log.record(Event.RECV, self._who, name, len(frame.data), frame=sequence, tensor=frame.handle)
+            case frames.Run():
+                root, inputs = frame.root.hex()[:8], len(frame.inputs)
+                self._log.record(Event.RECV, self._who, name, frame=sequence, root=root, inputs=inputs)
+            case frames.Define():
+                self._log.record(Event.RECV, self._who, name, len(frame.program), frame=sequence)
+            case _:
+                self._log.record(Event.RECV, self._who, name, frame=sequence)
 
     def close(self) -> None:
         """Answers nothing any more."""
@@ -252,6 +290,7 @@ class _Conversation:
             if isinstance(outcome, Poison):
                 self._peer.send(outcome.answer(sequence))
                 return
+            self._log.record(Event.SEND, self._who, "VALUE", tensor.size, frame=sequence)
             with suppress(ConnectionLost):
                 for frame in values(sequence, outcome, tensor.dtype):
                     self._peer.send(frame)

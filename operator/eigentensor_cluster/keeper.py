@@ -9,6 +9,7 @@ from eigentensor.cluster.connection import Connection
 from eigentensor.cluster.frames import Frame, Role, Topic
 from eigentensor.errors import FrameRefused
 from eigentensor.wire import read
+from eigentensor_cluster.log import Entry, parse_entry
 from eigentensor_cluster.schemas import ClusterStatus
 
 _MIB = 1 << 20
@@ -26,11 +27,12 @@ class Keeper:
         self._ask(Topic.STATUS)
         return ClusterStatus(**read(ClusterStatus, json.loads(self._report(self._connection.receive()))))
 
-    def log(self) -> Iterator[str]:
-        """The lines of its log as they come. Raises ConnectionLost, FrameRefused."""
-        self._ask(Topic.LOG)
-        while True:
-            yield self._report(self._connection.receive())
+    def log(self, *, follow: bool = False) -> Iterator[Entry]:
+        """The entries of its log that are at hand, and if it is followed those that come. Raises ConnectionLost,
+        FrameRefused, BindingError."""
+        self._ask(Topic.LOG if follow else Topic.TRACE)
+        while line := self._report(self._connection.receive()):
+            yield parse_entry(line)
 
     def close(self) -> None:
         """Ends the connection."""

@@ -10,13 +10,10 @@ import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-
-from platformdirs import user_data_path
 
 from eigentensor.cluster.address import Address
 from eigentensor.errors import ConfigError
@@ -26,37 +23,11 @@ from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.door import Door
 from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.inprocess import InProcess
+from eigentensor_cluster.log import Log
 from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
+from eigentensor_cluster.settings import Settings
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a cluster is set up. `folder` has its socket, `kept` what outlives it; `bind` is where others reach it."""
-
-    folder: Path
-    slots: int
-    bind: tuple[str, int] | None = None
-    tokens: Path | None = None
-    trusts: bool = False
-    device: str | None = None
-    kept: Path = user_data_path("eigentensor") / "cluster"
-
-    def __post_init__(self) -> None:
-        if self.bind is not None and self.tokens is None:
-            raise ConfigError(
-                "nobody may come from elsewhere without a token",
-                fix="Name a file for tokens, `--token FILE`: it is made if it is not there.",
-            )
-
-
-def parse_bind(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT. Raises ConfigError."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
-        raise ConfigError(f"{text!r} is no place to listen", fix="Give HOST:PORT, such as 0.0.0.0:7700.")
-    return host.strip("[]"), int(port)
 
 
 def serve(settings: Settings, say: Say) -> None:
@@ -92,16 +63,6 @@ def running(main: Coroutine[Any, Any, None]) -> None:
         runner.run(main)
 
 
-def process_of(folder: Path) -> int | None:
-    """The process of the cluster that is up in a folder; None if there is none."""
-    with suppress(OSError, ValueError), (folder / "process").open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return int(file.read())
-    return None
-
-
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """While the block runs this process is the one cluster of a folder. Raises ConfigError if there is one."""
@@ -119,7 +80,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs | None, say: Say) -> None:
-    began, dispatcher = time.monotonic(), Dispatcher()
+    began, dispatcher = time.monotonic(), Dispatcher(log=Log(settings.log))
     address = Address(settings.folder / "door")
 
     def status() -> str:
@@ -143,6 +104,7 @@ async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs 
         await stopped.wait()
     finally:
         await door.close()
+        dispatcher.log.close()
         (settings.folder / "door").unlink(missing_ok=True)
         if engine is not None:
             engine.close()

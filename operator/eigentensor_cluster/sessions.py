@@ -13,11 +13,12 @@ from weakref import finalize
 from eigentensor import merkle
 from eigentensor.cluster import frames
 from eigentensor.cluster.pieces import Gathered
-from eigentensor.errors import BindingError, EigenTensorError, FormatError, FrameRefused, LimitError
+from eigentensor.errors import BindingError, ConfigError, EigenTensorError, FormatError, FrameRefused, LimitError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import decode
 from eigentensor.program.fitting import check_variables, wanted
 from eigentensor.program.model import Program, Role
+from eigentensor.sharding.signals import Signals, parse
 from eigentensor_cluster.tensors import Defined, Job, Poison, Recipe, Tensor
 
 
@@ -60,7 +61,8 @@ class Session:
     runs: int = 0
     compiled: int = 0
     shares: dict[str, Share] = field(default_factory=dict)
-    signals: str = ""
+    signals: Signals = field(default_factory=Signals)
+    fault: Poison | None = None  #: of signals that were refused: nothing is executed until there are others
     dropped: list[Tensor] = field(default_factory=list)  #: whose elements nobody needs any more
     _gathered: Gathered | None = None
     _skipped: int = 0  # the tensor whose further pieces are passed over
@@ -85,10 +87,16 @@ class Session:
             case frames.Free():
                 self._free(frame.handles)
             case frames.Configure():
-                self.signals = frame.signals
+                self._configure(sequence, frame.signals)
             case _:
                 return False
         return True
+
+    def go_on(self) -> None:
+        """Its client has another connection: a tensor that had not come whole is none."""
+        if self._gathered is not None:
+            self._free((self._gathered.number,))
+            self._gathered = None
 
     def statistics(self, asked: int) -> frames.Statistics:
         """The answer to frame `asked`."""
@@ -126,6 +134,12 @@ class Session:
         self.queue.clear()
         self.again.clear()
         self._gathered = None
+
+    def _configure(self, sequence: int, text: str) -> None:
+        try:
+            self.signals, self.fault = parse(text), None
+        except ConfigError as error:
+            self.fault = Poison(sequence, error)
 
     def _define(self, sequence: int, frame: frames.Define) -> None:
         try:
@@ -205,6 +219,8 @@ class Session:
             return Poison(sequence, BindingError(f"program {frame.root.hex()} is not defined in this session"))
         if isinstance(defined, Poison):
             return defined
+        if self.fault is not None:
+            return self.fault
         try:
             inputs = self._inputs(defined.program, frame)
         except BindingError as error:

@@ -110,14 +110,15 @@ class _Orders:
         self._begin(answer())
 
     def _get(self, sequence: int, handle: int) -> None:
-        value = self._engine.at_hand(self._session, handle)
-        if value is None:
-            self._fail(sequence, BindingError(f"tensor {handle} is not at this worker"))
+        try:
+            value = self._engine.get(self._session, handle)
+        except BindingError as error:
+            self._fail(sequence, error)
             return
         dtype = self._dtypes[self._session][handle]
 
         async def answer() -> None:
-            for frame in values(sequence, value, dtype):
+            for frame in values(sequence, await value, dtype):
                 self._peer.send(frame)
                 await self._peer.drained()
 

@@ -18,13 +18,14 @@ from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, L
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.codec import encode
-from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
+from eigentensor.program.expression import Array, Axis, Node, binary, counter, load, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime.sandbox import warm
 from eigentensor.runtime.sandbox.execution import Limits, compile_sandboxed, run_sandboxed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store import save_safetensors
+from support.programs.long_program import endless
 
 F32 = DType.FLOAT32
 LIMITS = Limits(memory=2 << 30, threads=2)
@@ -50,16 +51,6 @@ def counting() -> Program:
     buffers = {name: Buffer(role, F32, (ELEMENTS,), name) for name, role in roles.items()}
     results = {(Kind.OUTPUT, "y"): ("sum", (ELEMENTS,)), (Kind.STATE, "total"): ("sum", (ELEMENTS,))}
     return assemble([("sum", body)], buffers, results, max_repeat=4)
-
-
-def endless() -> Program:
-    """2⁴⁰ dependent steps: valid, and longer than anybody waits."""
-    axes = tuple(Axis(i, 1 << 10, is_reduce=True) for i in range(4))
-    place = counter(axes[0])
-    for axis in axes[1:]:
-        place = binary(Op.ADD, binary(Op.MUL, place, const(DType.INDEX, 3)), counter(axis))
-    body = to_body(reduction(Op.REDUCE_ADD, axes, node(Op.CAST, F32, place)), ())
-    return assemble([("sum", body)], {}, {(Kind.OUTPUT, "y"): ("sum", ())})
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +233,7 @@ def test_threads_that_end_do_not_end_it_and_their_calls_do_not_mix(weights: Path
 
 
 def test_it_ends_with_whoever_began_it() -> None:
-    code = "import sys, time; sys.path.insert(0, 'tests/hostile'); from test_warm import *; "
+    code = "import sys, time; sys.path[:0] = ['tests', 'tests/hostile']; from test_warm import *; "
     code += "program = WarmProgram(endless(), (), LIMITS); program.warm(); print('warm', flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "warm\n"

@@ -38,7 +38,8 @@ MEMBERS = {
 def chain(session: RemoteSession, steps: int) -> np.ndarray:
     """y + steps·y, by as many runs one behind the other."""
     root = session.define(added())
-    session.put(1, square(), F32), session.put(2, square(), F32)
+    session.put(1, square(), F32)
+    session.put(2, square(), F32)
     for step in range(steps):
         session.run(
             root, {"x": 1 if step == 0 else step + 2, "y": 2}, {"output": step + 3}, freed=[step + 2] if step else []
@@ -166,8 +167,8 @@ def test_others_come_over_tls_with_a_token_of_their_role_and_in_no_other_way(tmp
 
 def said(address: Address, data: bytes, *, secured: bool = True) -> bytes:
     """What the door answers to bytes, until it ends the connection."""
-    with socket.create_connection((address.host, address.port), 10) as plain:
-        speaking = tls.context().wrap_socket(plain) if secured else plain
+    plain = socket.create_connection((address.host, address.port), 10)
+    with tls.context().wrap_socket(plain) if secured else plain as speaking:
         speaking.sendall(data)
         came = b""
         while True:
@@ -180,8 +181,8 @@ def said(address: Address, data: bytes, *, secured: bool = True) -> bytes:
             came += more
 
 
-def hello(**other: int) -> bytes:
-    return encode(Hello(VERSION, SEMANTICS, Role.CLIENT, CLIENT)._replace(**other), 1)
+def hello(version: int = VERSION, semantics: int = SEMANTICS) -> bytes:
+    return encode(Hello(version, semantics, Role.CLIENT, CLIENT), 1)
 
 
 def test_whoever_speaks_otherwise_is_refused_and_nobody_else_notices(tmp_path: Path) -> None:

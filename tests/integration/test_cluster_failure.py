@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eigentensor.cluster import frames
 from eigentensor.cluster.connection import Connection
 from eigentensor.cluster.frames import VERSION, Hello, Kind, Role
-from eigentensor.errors import WorkerLost
+from eigentensor.errors import NotAdmitted, WorkerLost
 from eigentensor.program.codec import SEMANTICS
 from eigentensor_cluster.peers import connect
 from eigentensor_cluster.tensors import DEPTH
@@ -54,7 +55,8 @@ def test_memory_and_handles_stay_as_they_are_over_a_thousand_steps(tmp_path: Pat
     with cluster(tmp_path / "c") as c, c.session() as session:
         c.joined()
         root, last = session.define(added()), 1
-        session.put(1, square(), F32), session.put(2, square(), F32)
+        session.put(1, square(), F32)
+        session.put(2, square(), F32)
         for step in range(1000):
             session.run(root, {"x": last, "y": 2}, {"output": step + 3}, freed=[last])
             last = step + 3
@@ -80,9 +82,9 @@ def test_a_run_with_which_three_workers_go_away_is_given_up_and_says_so(tmp_path
             peer = await connect(c.address, set(Kind))
             peer.send(Hello(VERSION, SEMANTICS, Role.WORKER, slots=1, name="host", device="CPU"))
             async for chunk in peer.chunks():
-                if any(type(frame).__name__ == "Run" for _, frame in chunk):
-                    peer.close()
-                    return
+                if any(isinstance(frame, frames.Run) for _, frame in chunk):
+                    break
+            await peer.ended()
 
         for _ in range(3):
             c.do(leaving())
@@ -95,22 +97,20 @@ def test_a_run_with_which_three_workers_go_away_is_given_up_and_says_so(tmp_path
 
 def test_a_worker_that_speaks_nonsense_is_let_go_and_its_work_is_done_by_others(tmp_path: Path) -> None:
     with cluster(tmp_path / "c") as c, c.session() as session:
-        connection = Connection(c.address, Role.WORKER, bytes(32))
-        connection.close()
-        assert not c.dispatcher.places  # without slots it is none
+        with pytest.raises(NotAdmitted, match="a worker has 1 to 4,096 slots, not 0"):
+            Connection(c.address, Role.WORKER, bytes(32))
         root = session.define(added())
         session.put(1, square(), F32)
         session.run(root, {"x": 1, "y": 1}, {"output": 2})
 
         async def lying() -> None:
-            from eigentensor.cluster import frames
-
             peer = await connect(c.address, set(Kind))
             peer.send(Hello(VERSION, SEMANTICS, Role.WORKER, slots=1, name="host", device="CPU"))
             async for chunk in peer.chunks():
                 for _, frame in chunk:
                     if isinstance(frame, frames.Run):
                         peer.send(frames.Done(99, 0.0, 0))
+            await peer.ended()
 
         c.do(lying())
         c.here()

@@ -1,7 +1,9 @@
-"""A cluster of this process, for tests: a real door and dispatcher in an event loop of their own, on a socket."""
+"""Clusters for tests: of this process, a real door and dispatcher in an event loop of their own; of its commands."""
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
@@ -22,6 +24,8 @@ from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.door import Door
 from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.inprocess import InProcess
+from eigentensor_cluster.keeper import Keeper
+from eigentensor_cluster.schemas import ClusterStatus
 from eigentensor_cluster.sessions import Quota
 from eigentensor_cluster.tokens import Member, Tokens
 from eigentensor_cluster.worker import work
@@ -69,12 +73,12 @@ class Cluster:
     def joined(self, slots: int = 1) -> "Future[None]":
         """Lets a worker join over the socket, in this process; cancelling what is given ends it."""
         programs = Programs(is_trusting=True, device="CPU", slots=slots)
-        before = len(self.dispatcher.places)
+        before = set(self.dispatcher.places)
         joining = asyncio.run_coroutine_threadsafe(
             work(self.address, bytes(32), programs, slots, lambda line: None), self.loop
         )
         self._joined.append(joining)
-        self.until(lambda: len(self.dispatcher.places) > before or joining.done())
+        self.until(lambda: bool(self.dispatcher.places.keys() - before) or joining.done())
         return joining
 
     def listen(self) -> Address:
@@ -117,6 +121,66 @@ def cluster(
         yield made
     finally:
         made.close()
+
+
+COMMAND = (sys.executable, "-m", "eigentensor_client", "cluster")
+
+
+class Processes:
+    """A cluster of this test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.started = folder, list[subprocess.Popen[str]]()
+        runtime = folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        self.environment = os.environ | {"XDG_RUNTIME_DIR": str(runtime), "XDG_DATA_HOME": str(folder / "data")}
+        self.address = ""
+
+    def start(self, *words: str, ready: str) -> subprocess.Popen[str]:
+        """A command that goes on, when it has said that it is ready."""
+        process = subprocess.Popen([*COMMAND, *words], env=self.environment, stderr=subprocess.PIPE, text=True)
+        self.started.append(process)
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if ready in line:
+                return process
+        raise AssertionError("".join(said))
+
+    def up(self, *words: str) -> None:
+        tokens = self.folder / "tokens"
+        self.start("up", "--bind", "127.0.0.1:0", "--token", str(tokens), *words, ready="the cluster is up")
+        for line in tokens.read_text().splitlines():
+            if not line.startswith("#"):
+                role, _, token = line.split()
+                (self.folder / role).write_text(token)
+        self.address = self.status().address
+
+    def worker(self, *words: str) -> subprocess.Popen[str]:
+        token = str(self.folder / "worker")
+        return self.start("worker", "--join", self.address, "--token", token, *words, ready="joined")
+
+    def done(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*COMMAND, *words], env=self.environment, capture_output=True, text=True, timeout=60)
+
+    def status(self) -> ClusterStatus:
+        keeper = Keeper(Address(self.folder / "runtime" / "eigentensor-cluster" / "door"), bytes(32))
+        try:
+            return keeper.status()
+        finally:
+            keeper.close()
+
+    def session(self) -> RemoteSession:
+        return RemoteSession(self.address, str(self.folder / "client"))
+
+    def close(self) -> None:
+        for process in self.started:
+            process.kill()
+        for process in self.started:
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
 
 
 def added(rows: int = 4) -> Program:

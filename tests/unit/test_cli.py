@@ -117,7 +117,7 @@ def test_an_error_is_an_object_if_json_is_wanted(capsys: pytest.CaptureFixture[s
 #: Commands without data of their own: a script, a story, and what serves until it is told to stop.
 WITHOUT_DATA = {
     "completion", "demo", "serve", "operator run", "aggregator run",
-    "cluster up", "cluster worker", "cluster top", "cluster down",
+    "cluster up", "cluster worker", "cluster top", "cluster timeline", "cluster down",
 }  # fmt: skip
 
 

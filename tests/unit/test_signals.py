@@ -123,7 +123,8 @@ REFUSED: list[tuple[str, int, str]] = [
     ("a: &a {<<: *a}\n", 1, "it contains itself"),
     ("a: {shard: {workers: &w [*w]}}\n", 1, "a value that no signal has"),
     ("a: {}\nb: {<<: 3}\n", 2, "names with values are wanted"),
-    ("a: " + "[" * 5000, 1, "nested too deeply"),
+    ("a: {}\nb: " + "[" * 60_000, 2, "nested too deeply"),
+    ("a: {}\nb:\n" + "".join(" " * n + "- \n" for n in range(300)), 10, "nested too deeply"),
 ]
 
 

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,96 +16,110 @@ from eigentensor.reexecution import confined
 from eigentensor.runtime import devices, selftest
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.sandbox.execution import run_sandboxed
-from eigentensor.runtime.sandbox.warm import WarmProgram
+from eigentensor.runtime.sandbox.tenant import Tenant
 
 Tensors = Mapping[str, NDArray[Any]]
 
 SECONDS = 300.0  #: that one execution of a stranger's program may take
 MEMORY = 8 << 30  #: bytes for the buffers of one
-READY = 16  #: programs that a worker holds ready
+READY = 64  #: programs that are held ready in one place
+IDLE = 16  #: processes of tenants that are held ready, though nobody uses them
 
 
 class Ready(Protocol):
-    """A program that can be executed at once, for one thread at a time."""
+    """Holds programs ready, for one thread at a time."""
 
-    compiled: int  #: kernels that were not in the cache
+    def has(self, root: bytes) -> bool:
+        """Whether a program is ready."""
 
-    def run(self, tensors: Tensors, variables: Mapping[str, int]) -> Tensors:
-        """Its outputs, by name."""
+    def run(self, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]) -> tuple[Tensors, int]:
+        """A program's outputs, by name, and how many kernels were compiled for it. Raises what the execution raises."""
 
     def close(self) -> None:
         """Ends what it holds."""
 
 
 class Trusted:
-    """A program that is compiled in this process."""
+    """Programs that are compiled in this process."""
 
-    def __init__(self, program: Program, device: str, threads: int) -> None:
-        self._graph = CompiledGraph(program, device=device, threads=threads)
-        self.compiled = self._graph.compiled
+    def __init__(self, device: str, threads: int) -> None:
+        self._device, self._threads = device, threads
+        self._graphs: OrderedDict[bytes, CompiledGraph] = OrderedDict()
 
-    def run(self, tensors: Tensors, variables: Mapping[str, int]) -> Tensors:
+    def has(self, root: bytes) -> bool:
+        """As `Ready.has`."""
+        return root in self._graphs
+
+    def run(self, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]) -> tuple[Tensors, int]:
         """As `Ready.run`."""
-        return self._graph.run(tensors, variables).outputs
+        compiled = 0
+        if root not in self._graphs:
+            self._graphs[root] = CompiledGraph(program, device=self._device, threads=self._threads)
+            compiled = self._graphs[root].compiled
+            if len(self._graphs) > READY:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(root)
+        return self._graphs[root].run(tensors, variables).outputs, compiled
 
     def close(self) -> None:
-        """Nothing is held beside memory."""
+        """Forgets them."""
+        self._graphs.clear()
 
 
 class Confined:
-    """A stranger's program in a sandboxed child of its own, which sees the tensors of this program's runs alone."""
+    """Programs of one tenant in a sandboxed process of their own."""
 
-    def __init__(self, program: Program, device: str, threads: int) -> None:
-        limits = replace(confined.limits(MEMORY, SECONDS), threads=threads)
-        self._warm, self.compiled = WarmProgram(program, limits=limits, device=device), 0
-        self._warm.warm()
+    def __init__(self, device: str, threads: int) -> None:
+        self._tenant = Tenant(replace(confined.limits(MEMORY, SECONDS), threads=threads), device=device)
 
-    def run(self, tensors: Tensors, variables: Mapping[str, int]) -> Tensors:
-        """As `Ready.run`."""
-        return self._warm.run(tensors, variables, seconds=SECONDS).results.outputs
+    def has(self, root: bytes) -> bool:
+        """As `Ready.has`: all of a tenant's."""
+        return True
+
+    def run(self, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]) -> tuple[Tensors, int]:
+        """As `Ready.run`; what was compiled before the process was told of it does not count."""
+        return self._tenant.run(root, program, tensors, variables, seconds=SECONDS).outputs, 0
 
     def close(self) -> None:
-        """Ends the child."""
-        self._warm.close()
+        """Ends the process."""
+        self._tenant.close()
 
 
 class Programs:
-    """Programs that are held ready for the slots of a worker. Safe for several threads.
+    """What executes programs for the slots of a worker. Safe for several threads.
 
-    A tenant is whoever may share what is ready: a session, or all of them where everybody is trusted.
+    A tenant is whoever may share what is ready: a session, or all of them where everybody is trusted. Each has as many
+    as it uses at a time; those that were not used for longest are ended, where there are more than may be.
     """
 
-    def __init__(self, *, is_trusting: bool, device: str | None = None, slots: int = 1, ready: int = READY) -> None:
+    def __init__(self, *, is_trusting: bool, device: str | None = None, slots: int = 1, idle: int = IDLE) -> None:
         self.is_trusting, self.device = is_trusting, device or devices.default(confined=not is_trusting)
         self._threads = max(1, (os.cpu_count() or 1) // slots)
-        self._make: Callable[[Program, str, int], Ready] = Trusted if is_trusting else Confined
-        self._most = max(ready, slots)
-        self._lock, self._idle = threading.Lock(), OrderedDict[int, tuple[Hashable, bytes, Ready]]()
+        self._make: Callable[[str, int], Ready] = Trusted if is_trusting else Confined
+        self._most = max(idle, slots)
+        self._lock, self._idle = threading.Lock(), list[tuple[int | None, Ready]]()
+        self._over: set[int | None] = set()  # sessions
 
     def run(
         self, session: int, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]
     ) -> tuple[Tensors, int]:
-        """The outputs of a program, and how many kernels were compiled for it. Raises what the execution raises."""
+        """As `Ready.run`, for a session."""
         tenant = None if self.is_trusting else session
-        ready, compiled = self._taken(tenant, root), 0
-        if ready is None:
-            ready = self._make(program, self.device, self._threads)
-            compiled = ready.compiled
+        ready = self._taken(tenant, root) or self._make(self.device, self._threads)
         try:
-            outputs = ready.run(tensors, variables)
-        except BaseException:
-            ready.close()
-            raise
-        self._give(tenant, root, ready)
-        return outputs, compiled
+            return ready.run(root, program, tensors, variables)
+        finally:
+            self._give(tenant, ready)
 
     def end(self, session: int) -> None:
-        """Ends what is ready for a session alone."""
-        self._close([key for key, (tenant, _, _) in self._all() if tenant == session])
+        """Ends what is ready for a session alone, and what still runs for it when that is done."""
+        with self._lock:
+            self._over.add(session)
+        self._close(lambda tenant: tenant == session)
 
     def close(self) -> None:
         """Ends all."""
-        self._close([key for key, _ in self._all()])
+        self._close(lambda tenant: True)
 
     def check(self) -> None:
         """Holds the device to the reference, as programs are executed here. Raises ExecutionError unless every bit is
@@ -118,26 +132,26 @@ class Programs:
         limits = confined.limits(MEMORY, SECONDS)
         return run_sandboxed(encode(program), tensors, limits=limits, device=self.device)
 
-    def _all(self) -> list[tuple[int, tuple[Hashable, bytes, Ready]]]:
+    def _taken(self, tenant: int | None, root: bytes) -> Ready | None:
+        """One of the tenant's that is idle, if any is; one that has the program ready, if there is."""
         with self._lock:
-            return list(self._idle.items())
+            own = [one for one in reversed(self._idle) if one[0] == tenant]
+            chosen = next((one for one in own if one[1].has(root)), own[0] if own else None)
+            if chosen is not None:
+                self._idle.remove(chosen)
+        return None if chosen is None else chosen[1]
 
-    def _taken(self, tenant: Hashable, root: bytes) -> Ready | None:
+    def _give(self, tenant: int | None, ready: Ready) -> None:
         with self._lock:
-            for key, (whose, which, _) in reversed(self._idle.items()):
-                if (whose, which) == (tenant, root):
-                    return self._idle.pop(key)[2]
-        return None
+            self._idle.append((tenant, ready))
+            over = [self._idle.pop()] if tenant in self._over else self._idle[: -self._most]
+            del self._idle[: -self._most]
+        for _, one in over:
+            one.close()
 
-    def _give(self, tenant: Hashable, root: bytes, ready: Ready) -> None:
+    def _close(self, which: Callable[[int | None], bool]) -> None:
         with self._lock:
-            self._idle[id(ready)] = (tenant, root, ready)
-            over = [key for key, _ in zip(self._idle, range(len(self._idle) - self._most), strict=False)]
-        self._close(over)
-
-    def _close(self, keys: list[int]) -> None:
-        for key in keys:
-            with self._lock:
-                one = self._idle.pop(key, None)
-            if one is not None:
-                one[2].close()
+            over = [one for one in self._idle if which(one[0])]
+            self._idle = [one for one in self._idle if not which(one[0])]
+        for _, one in over:
+            one.close()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from eigentensor.cluster import frames
 from eigentensor.cluster.frames import Frame, Hello
 from eigentensor.cluster.pieces import Gathered, puts
-from eigentensor.errors import EigenTensorError, FrameRefused, WorkerLost
+from eigentensor.errors import ConnectionLost, EigenTensorError, FrameRefused, WorkerLost
 from eigentensor.numerics.dtypes import DType
 from eigentensor_cluster.engine.interface import Spent, Work
 from eigentensor_cluster.peers import Peer
@@ -33,7 +33,10 @@ class Joined:
         self._of(session)
         for frame in puts(number, value, dtype):
             self._send(frame)
-        await self._peer.drained()
+        try:
+            await self._peer.drained()
+        except ConnectionLost as error:
+            raise self._away() from error
 
     def run(self, work: Work) -> Awaitable[Spent]:
         """As `Worker.run`."""

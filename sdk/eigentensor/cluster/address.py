@@ -3,10 +3,9 @@
 import os
 import re
 import stat
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
-
-from platformdirs import user_runtime_path
 
 from eigentensor.errors import ConfigError, NotAdmitted
 
@@ -51,8 +50,11 @@ def named(text: str | None = None) -> Address:
 
 
 def own_folder() -> Path:
-    """Where this user's cluster has its socket."""
-    return user_runtime_path("eigentensor") / "cluster"
+    """Where this user's cluster has its socket: within the folder that a session of this user has, if there is one."""
+    session = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    if session.is_dir():
+        return session / "eigentensor-cluster"
+    return Path(tempfile.gettempdir()) / f"eigentensor-cluster-{os.getuid()}"
 
 
 def check_folder(folder: Path) -> None:

@@ -107,13 +107,13 @@ def _opened(address: Address) -> socket.socket:
 
 
 def _secured(address: Address) -> socket.socket:
-    plain = socket.create_connection((address.host, address.port), SECONDS)
-    try:
+    with socket.create_connection((address.host, address.port), SECONDS) as plain:  # until it is another's
         tls.keep_alive(plain)
         secured = tls.context().wrap_socket(plain)
+    try:
         tls.check(secured.getpeercert(binary_form=True), address)
-    except BaseException:
-        plain.close()
+    except NotAdmitted:
+        secured.close()
         raise
     return secured
 

@@ -65,10 +65,11 @@ class Role(IntEnum):
 
 
 class Topic(IntEnum):
-    """What a keeper watches: how things stand now, or the lines of the log as they come."""
+    """What a keeper watches: how things stand; the log's lines at hand, then an empty one; and those as they come."""
 
     STATUS = 1
-    LOG = 2
+    TRACE = 2
+    LOG = 3
 
 
 class Hello(NamedTuple):

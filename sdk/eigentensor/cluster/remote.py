@@ -21,6 +21,7 @@ from eigentensor.program.codec import encode
 from eigentensor.program.fitting import check_names, check_variables
 from eigentensor.program.model import Program
 from eigentensor.program.model import Role as Of
+from eigentensor.sharding.signals import parse
 
 PAUSE = 1e-3  #: seconds that a small frame waits for others
 
@@ -119,7 +120,8 @@ class RemoteSession:
             self._send(frames.Free(tuple(handles[first : first + frames.NUMBERS])))
 
     def configure(self, signals: str) -> None:
-        """As `Session.configure`. What is wrong with it poisons all that is run until others are given."""
+        """As `Session.configure`. Raises ConfigError, which names the line, for what are no signals."""
+        parse(signals)
         self._send(frames.Configure(signals))
 
     def stats(self) -> Stats:

@@ -1,4 +1,4 @@
-"""A program of a thousand calls, each of which writes a mebibyte, and nearly nothing of it at the same time."""
+"""Programs that take long: of a thousand calls, each of which writes a mebibyte; of one that nobody sees the end of."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
+from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from support.generated.programs import Example
@@ -41,3 +41,13 @@ def example(layers: int = 500, width: int = WIDTH) -> Example:
     random = np.random.default_rng(5)
     tensors = {name: random.standard_normal((width, width), dtype=np.float32) / (1 << 10) for name in names}
     return Example(program, {name: tensor.astype(np.float32) for name, tensor in tensors.items()}, {}, 1)
+
+
+def endless() -> Program:
+    """2⁴⁰ dependent steps: valid, and longer than anybody waits."""
+    axes = tuple(Axis(i, 1 << 10, is_reduce=True) for i in range(4))
+    place = counter(axes[0])
+    for axis in axes[1:]:
+        place = binary(Op.ADD, binary(Op.MUL, place, const(INDEX, 3)), counter(axis))
+    body = to_body(reduction(Op.REDUCE_ADD, axes, node(Op.CAST, F32, place)), ())
+    return assemble([("sum", body)], {}, {(Kind.OUTPUT, "y"): ("sum", ())})

@@ -8,52 +8,47 @@ says.
 
 import asyncio
 import json
-import os
-import select
-import subprocess
-import tempfile
 import threading
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import EigenTensorError, ExecutionError, LimitError, SandboxError
+from eigentensor.errors import EigenTensorError, ExecutionError, SandboxError
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Program
 from eigentensor.program.widened import widened
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
-from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, Ended, end, failure
+from eigentensor.runtime.sandbox.bubblewrap import MESSAGE
 from eigentensor.runtime.sandbox.confine import Limits
-from eigentensor.runtime.sandbox.execution import command, compile_sandboxed, reported, settled
+from eigentensor.runtime.sandbox.execution import command, compile_sandboxed, settled
+from eigentensor.runtime.sandbox.piped import (
+    Child,
+    Incoming,
+    Silent,
+    Turn,
+    awaited,
+    begin,
+    ended,
+    error_of,
+    nonsense,
+    response,
+    send,
+    waited,
+)
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
 from eigentensor.runtime.sandbox.together import admitted, most_together, open_buffers
-from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH
+from eigentensor.runtime.sandbox.warm_child import LENGTH
 from eigentensor.scratch import scratch
 
 LIFE = 1 << 30  #: processor seconds of a child: each call has a limit by the clock
-_CHUNK = 1 << 20  # bytes that a pipe takes at once, where the system lets it
-_LEAST = 1 << 16  # bytes that are read at once at least, where there are as many
-_VECTORS = 1024  # pieces that are written at once
-_Of = TypeVar("_Of")
-
-
-class _Child(NamedTuple):
-    """A process in its sandbox. Setting `over` ends it; `ended` is set when it has."""
-
-    requests: int
-    responses: int
-    errors: IO[bytes]
-    over: threading.Event
-    ended: threading.Event
-    process: "subprocess.Popen[bytes]"
 
 
 class WarmProgram:
@@ -81,7 +76,7 @@ class WarmProgram:
         self.most = most_together(program)  #: calls that are handed over together at most
         self._records = replace(program, buffers=tuple(open_buffers(program)))
         self._lock = threading.Lock()
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._widths: tuple[int, ...] = ()
         self._is_tried = False  # whether to widen this child was tried
         self._closed = 0  # how often
@@ -114,7 +109,7 @@ class WarmProgram:
         widths = admitted(self.program, self.limits.memory, self.device)
         if not widths:
             return
-        child: _Child | None = self._begun(widths)
+        child: Child | None = self._begun(widths)
         with self._lock:
             if closed == self._closed:
                 child, self._child, self._widths = self._child, child, widths
@@ -165,8 +160,8 @@ class WarmProgram:
         with self._lock:
             child = self._started()
             try:
-                _waited(_talk(child, asked), monotonic() + seconds * len(calls))
-            except _Silent as silent:
+                waited(_talk(child, asked), monotonic() + seconds * len(calls))
+            except Silent as silent:
                 return asked.outcomes(self._lost(child, silent, asked))
         return asked.outcomes()
 
@@ -186,8 +181,8 @@ class WarmProgram:
         with self._lock:
             child = self._started()
             try:
-                await _awaited(_talk(child, asked), loop.time() + seconds * len(calls))
-            except _Silent as silent:
+                await awaited(_talk(child, asked), loop.time() + seconds * len(calls))
+            except Silent as silent:
                 return asked.outcomes(await loop.run_in_executor(None, self._lost, child, silent, asked))
             except asyncio.CancelledError:  # it is in the middle of something
                 self._end(child)
@@ -220,12 +215,12 @@ class WarmProgram:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _started(self) -> _Child:
+    def _started(self) -> Child:
         if self._child is None:
             self._child = self._begun()
         return self._child
 
-    def _begun(self, widths: Sequence[int] = ()) -> _Child:
+    def _begun(self, widths: Sequence[int] = ()) -> Child:
         """A child that is ready, with the program alone and in these widths; what they need is compiled before. Raises
         as `warm`."""
         until = monotonic() + self.limits.seconds
@@ -244,47 +239,27 @@ class WarmProgram:
             self._cache.folder.mkdir(parents=True, exist_ok=True)
             seen = {name: folder / name for name in ("job.json", "program")} | {"kernels": self._cache.folder}
             seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
-            child = _begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
+            child = begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
             try:
-                ready = _waited(_response(_Incoming(child), 0), until)
-            except _Silent as silent:
+                ready = waited(response(Incoming(child), 0), until)
+            except Silent as silent:
                 raise self._lost(child, silent) from None
             if isinstance(ready, EigenTensorError):
                 self._end(child)
                 raise ready
         return child
 
-    def _lost(self, child: _Child, silent: "_Silent", asked: "_Asked | None" = None) -> EigenTensorError:
+    def _lost(self, child: Child, silent: Silent, asked: "_Asked | None" = None) -> EigenTensorError:
         """The error of a child that does not go on as it should, which is ended."""
         if asked is not None:
             self._is_tried = len(asked.wanted) > 1
-        text = self._end(child, wait=silent.died)
-        if not silent.died:
-            return silent.error
-        error = reported(text.splitlines()[-1]) if text else None
-        return error or failure(Ended(child.process.returncode, b"", text), "the program")
+        return error_of(child, silent, self._end(child, wait=silent.died))
 
-    def _end(self, child: _Child, wait: bool = False) -> str:
+    def _end(self, child: Child, wait: bool = False) -> str:
         """Ends it; what it wrote as errors."""
-        if wait:  # its pipe ended: so does it, and says how
-            child.ended.wait(5)
-        child.over.set()
-        child.ended.wait()
-        os.close(child.requests)
-        os.close(child.responses)
         if self._child is child:
             self._child, self._widths = None, ()
-        with child.errors:
-            child.errors.seek(0)
-            text = child.errors.read(MESSAGE).decode(errors="replace")
-        return "".join(c for c in text if c.isprintable() or c == "\n")
-
-
-class _Silent(Exception):
-    """A child gives no right response: it `died`, or else this is the error."""
-
-    def __init__(self, error: EigenTensorError, died: bool = False) -> None:
-        self.error, self.died = error, died
+        return ended(child, wait=wait)
 
 
 class _Asked(NamedTuple):
@@ -313,170 +288,12 @@ def _only(outcomes: Sequence[Observed | EigenTensorError]) -> Observed:
     return outcome
 
 
-#: Talk with a child, which is the child's turn where it yields: a pipe, and whether it is to be read, not written.
-_Turn = Generator[tuple[int, bool], None, _Of]
-
-
-class _Incoming:
-    """What a child answers: what was read beyond one response begins the next one."""
-
-    def __init__(self, child: _Child) -> None:
-        self._pipe, self._ahead = child.responses, b""
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether more was read than was taken."""
-        return bool(self._ahead)
-
-    def take(self, size: int) -> "_Turn[bytearray]":
-        """The next bytes, so many. Raises _Silent where the child ended."""
-        data = bytearray(size)
-        at = min(size, len(self._ahead))
-        data[:at], self._ahead = self._ahead[:at], self._ahead[at:]
-        while at < size:
-            more = yield from self._more(min(max(size - at, _LEAST), _CHUNK))
-            used = min(size - at, len(more))
-            data[at : at + used], self._ahead = more[:used], more[used:]
-            at += used
-        return data
-
-    def _more(self, most: int) -> "_Turn[bytes]":
-        """What is there, or comes next: one byte, or more."""
-        while True:
-            try:
-                data = os.read(self._pipe, most)
-            except BlockingIOError:
-                yield self._pipe, True
-                continue
-            if not data:
-                raise _died()
-            return data
-
-
-def _talk(child: _Child, asked: _Asked) -> "_Turn[None]":
-    """One request and its responses, as they come. Raises _Silent."""
-    views = [memoryview(part) for part in asked.parts]
-    while views:
-        try:
-            written = os.writev(child.requests, views[:_VECTORS])
-        except BlockingIOError:
-            yield child.requests, False
-            continue
-        except BrokenPipeError:
-            raise _died() from None
-        while views and written >= len(views[0]):
-            written -= len(views.pop(0))
-        if written:
-            views[0] = views[0][written:]
+def _talk(child: Child, asked: _Asked) -> "Turn[None]":
+    """One request and its responses, as they come. Raises Silent."""
+    yield from send(child, asked.parts)
     yield child.responses, True
-    incoming = _Incoming(child)
+    incoming = Incoming(child)
     for wanted in asked.wanted:
-        asked.came.append((yield from _response(incoming, wanted.size)))
+        asked.came.append((yield from response(incoming, wanted.size)))
     if incoming.is_ahead:
-        raise _nonsense()
-
-
-def _response(incoming: _Incoming, size: int) -> "_Turn[bytearray | EigenTensorError]":
-    """One response, of so many bytes, or the error that it reports."""
-    kind = yield from incoming.take(1)
-    if kind == DONE:
-        return (yield from incoming.take(size))
-    if kind == FAILED:
-        (length,) = LENGTH.unpack((yield from incoming.take(LENGTH.size)))
-        if length <= MESSAGE and (error := reported(bytes((yield from incoming.take(length))))):
-            return error
-    raise _nonsense()
-
-
-def _waited(talk: "_Turn[_Of]", until: float) -> _Of:
-    """What a talk gives in time. Raises _Silent."""
-    while True:
-        try:
-            pipe, is_read = next(talk)
-        except StopIteration as end:
-            result: _Of = end.value
-            return result
-        poll = select.poll()
-        poll.register(pipe, select.POLLIN if is_read else select.POLLOUT)
-        left = until - monotonic()
-        if left <= 0 or not poll.poll(left * 1e3):
-            raise _late()
-
-
-async def _awaited(talk: "_Turn[_Of]", until: float) -> _Of:
-    """The same in an event loop, by its clock."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            pipe, is_read = next(talk)
-        except StopIteration as end:
-            result: _Of = end.value
-            return result
-        turn: asyncio.Future[bool] = loop.create_future()
-        add, remove = (loop.add_reader, loop.remove_reader) if is_read else (loop.add_writer, loop.remove_writer)
-        add(pipe, _settle, turn, True)
-        timer = loop.call_at(until, _settle, turn, False)
-        try:
-            if not await turn:
-                raise _late()
-        finally:
-            timer.cancel()
-            remove(pipe)
-
-
-def _settle(turn: "asyncio.Future[bool]", is_in_time: bool) -> None:
-    if not turn.done():
-        turn.set_result(is_in_time)
-
-
-def _late() -> _Silent:
-    return _Silent(LimitError("the program took too long", fix="Allow more seconds, or run a smaller program."))
-
-
-def _nonsense() -> _Silent:
-    return _Silent(SandboxError("the program's process gave what is no response"))
-
-
-def _died() -> _Silent:
-    return _Silent(ExecutionError("the program's process died"), died=True)
-
-
-def _begin(front: Sequence[str], child: Sequence[str]) -> _Child:
-    """A child whose life is a thread's: what the kernel kills with its parent dies with the thread that began it."""
-    requests, responses = os.pipe(), os.pipe()
-    for pipe in (requests[1], responses[0]):
-        os.set_blocking(pipe, False)
-    over, ended, begun = threading.Event(), threading.Event(), threading.Event()
-    made: list[subprocess.Popen[bytes] | OSError] = []
-    errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-    theirs = (requests[0], responses[1])
-    whole = [*front, *child, *map(str, theirs)]
-
-    def live() -> None:
-        tied, held = os.pipe()  # closed when this process ends, however it ends
-        try:
-            made.append(
-                subprocess.Popen(
-                    whole, stdin=tied, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=theirs, start_new_session=True
-                )
-            )
-        except OSError as error:
-            made.append(error)
-        finally:
-            for pipe in (tied, *theirs):
-                os.close(pipe)
-            begun.set()
-        process = made[0]
-        if isinstance(process, subprocess.Popen):
-            while process.poll() is None and not over.wait(0.2):
-                pass
-            if process.poll() is None:
-                end(process)
-        os.close(held)
-        ended.set()
-
-    threading.Thread(target=live, name="warm program", daemon=True).start()
-    begun.wait()
-    if isinstance(process := made[0], OSError):
-        raise ExecutionError(f"the program's process cannot be started: {process.strerror}")
-    return _Child(requests[1], responses[0], errors, over, ended, process)
+        raise nonsense()

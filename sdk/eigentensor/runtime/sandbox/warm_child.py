@@ -62,19 +62,19 @@ def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
     responses.flush()
     while head := requests.read(LENGTH.size):
         asked = json.loads(requests.read(*LENGTH.unpack(head)))
-        stacked = _stacked(requests, program, len(asked["keep"]))
-        for outcome in together.run(stacked, asked["variables"], asked["repeat"], asked["keep"]):
-            responses.write(_failed(outcome) if isinstance(outcome, BaseException) else DONE + outcome)
+        calls = stacked(requests, program, len(asked["keep"]))
+        for outcome in together.run(calls, asked["variables"], asked["repeat"], asked["keep"]):
+            responses.write(failed(outcome) if isinstance(outcome, BaseException) else DONE + outcome)
         responses.flush()
 
 
-def _failed(error: BaseException) -> bytes:
-    """How a call failed: others may still come."""
+def failed(error: BaseException) -> bytes:
+    """The response that says how a call failed: others may still come."""
     line = child.described(error)
     return FAILED + LENGTH.pack(len(line)) + line
 
 
-def _stacked(requests: BinaryIO, program: Program, count: int) -> dict[str, NDArray[Any]]:
+def stacked(requests: BinaryIO, program: Program, count: int) -> dict[str, NDArray[Any]]:
     """The inputs and states of so many calls, one after the other along the first axis."""
     opened = open_buffers(program)
     memory = [np.empty((count, b.elements * b.dtype.size), np.uint8) for b in opened]

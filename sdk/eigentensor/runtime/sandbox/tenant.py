@@ -1,0 +1,167 @@
+"""All programs of one tenant in a sandbox of its own: a process that is told of programs as they come, and runs them.
+
+It is sealed before the first of them, and sees no tensors but this tenant's. Kernels are checked and compiled outside,
+as for every stranger's program, and read by it from the cache.
+"""
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.cache import Cache, default_folder
+from eigentensor.errors import BindingError, EigenTensorError, ExecutionError
+from eigentensor.program.binding import Results, bind
+from eigentensor.program.codec import encode
+from eigentensor.program.model import Program, Role
+from eigentensor.runtime import devices
+from eigentensor.runtime.memory.plan import refuse_over
+from eigentensor.runtime.sandbox.bubblewrap import MESSAGE
+from eigentensor.runtime.sandbox.confine import Limits
+from eigentensor.runtime.sandbox.execution import command, compile_sandboxed, settled
+from eigentensor.runtime.sandbox.piped import (
+    Child,
+    Incoming,
+    Silent,
+    Turn,
+    begin,
+    ended,
+    error_of,
+    nonsense,
+    response,
+    send,
+    waited,
+)
+from eigentensor.runtime.sandbox.returned import Wanted
+from eigentensor.runtime.sandbox.together import open_buffers
+from eigentensor.runtime.sandbox.warm import LIFE
+from eigentensor.runtime.sandbox.warm_child import LENGTH
+from eigentensor.scratch import scratch
+
+PROGRAMS = 64  #: that a process holds ready; those that were not run for longest are forgotten
+
+
+class Tenant:
+    """Programs without weights, by their roots, in one sandboxed process. Safe for several threads, whose runs it
+    executes one after the other. A process that died or took too long is started anew by the next run."""
+
+    def __init__(
+        self, limits: Limits | None = None, *, device: str = "CPU", cache: Cache | None = None, unsafe: bool = False
+    ) -> None:
+        """`limits` are of the process; its seconds are those of a start, and of compiling a program. `unsafe` does
+        without the sandbox. Raises ExecutionError for a device that is no processor."""
+        if device.partition(":")[0] not in ("CPU", devices.REFERENCE):
+            raise ExecutionError(f"programs cannot be confined on {device}, for now", fix="Use the device CPU.")
+        self.device, self.unsafe = device, unsafe
+        self.limits = replace(limits or Limits(), cpu_seconds=LIFE)
+        self._cache = cache or Cache(default_folder())
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._known: OrderedDict[bytes, int] = OrderedDict()
+        self._count = 0
+
+    def run(
+        self,
+        root: bytes,
+        program: Program,
+        tensors: Mapping[str, NDArray[Any]],
+        variables: Mapping[str, int] | None = None,
+        *,
+        seconds: float = 60.0,
+    ) -> Results:
+        """Results for inputs and states.
+
+        Raises BindingError if they do not fit the program, or if it has weights; LimitError if it takes longer than
+        `seconds`, of which starting and compiling are no part, or more memory than the limits; NoSandbox; and
+        ExecutionError if the process died.
+        """
+        if program.named(Role.WEIGHT):
+            raise BindingError("a tenant's programs have no weights", fix="Give them as inputs.")
+        flats = bind(replace(program, buffers=tuple(open_buffers(program))), tensors, variables)
+        wanted = Wanted(program, 1)
+        with self._lock:
+            number = self._defined(root, program)
+            head = {"run": number, "variables": dict(variables or {})}
+            views = [flat.view(np.uint8).data for flat in flats]
+            return wanted.unpack(self._asked(head, views, wanted.size, seconds)).results
+
+    def close(self) -> None:
+        """Ends the process; the next run starts another one."""
+        with self._lock:
+            self._end()
+
+    def _defined(self, root: bytes, program: Program) -> int:
+        """The number by which the process knows a program, told of it if need be."""
+        if root in self._known:
+            self._known.move_to_end(root)
+            return self._known[root]
+        refuse_over(self.limits.memory, program, self.device)
+        until, toolchain = monotonic() + self.limits.seconds, ""
+        if self.device != devices.REFERENCE:
+            toolchain = settled([program], self.device, self.unsafe).to_json()
+            compile_sandboxed(program, until - monotonic(), device=self.device, cache=self._cache, unsafe=self.unsafe)
+        if self._child is None:
+            self._child = self._begun(until)
+        data = encode(program)
+        head = {"define": self._count + 1, "bytes": len(data), "toolchain": toolchain}
+        self._asked(head, [memoryview(data)], 0, until - monotonic())
+        self._count += 1
+        self._known[root] = self._count
+        while len(self._known) > PROGRAMS:
+            _, oldest = self._known.popitem(last=False)
+            self._asked({"forget": oldest}, [], 0, until - monotonic())
+        return self._count
+
+    def _asked(self, head: Mapping[str, Any], parts: list[memoryview], size: int, seconds: float) -> bytearray:
+        """What the process responds. Raises the error that it reports, or what became of it: then it is over."""
+        child = self._child
+        assert child is not None
+        text = json.dumps(head).encode()
+        try:
+            came = waited(_talk(child, [LENGTH.pack(len(text)) + text, *parts], size), monotonic() + seconds)
+        except Silent as silent:
+            raise error_of(child, silent, self._end(wait=silent.died)) from None
+        if isinstance(came, EigenTensorError):
+            raise came
+        return came
+
+    def _begun(self, until: float) -> Child:
+        job = {
+            "limits": asdict(self.limits), "file_bytes": MESSAGE, "sealed": not self.unsafe, "device": self.device,
+        }  # fmt: skip
+        with scratch() as folder:
+            (folder / "job.json").write_text(json.dumps(job))
+            self._cache.folder.mkdir(parents=True, exist_ok=True)
+            seen = {"job.json": folder / "job.json", "kernels": self._cache.folder}
+            child = begin(*command(folder, seen, 0, self.unsafe, "tenant_child"))
+            try:
+                ready = waited(response(Incoming(child), 0), until)
+            except Silent as silent:
+                raise error_of(child, silent, ended(child, wait=silent.died)) from None
+            if isinstance(ready, EigenTensorError):
+                ended(child)
+                raise ready
+        return child
+
+    def _end(self, *, wait: bool = False) -> str:
+        """Ends the process, if there is one, which knows no programs then; what it wrote as errors."""
+        child, self._child = self._child, None
+        self._known.clear()
+        return "" if child is None else ended(child, wait=wait)
+
+
+def _talk(child: Child, parts: list[bytes | memoryview], size: int) -> "Turn[bytearray | EigenTensorError]":
+    """One request and its response, of so many bytes. Raises Silent."""
+    yield from send(child, parts)
+    yield child.responses, True
+    incoming = Incoming(child)
+    came = yield from response(incoming, size)
+    if incoming.is_ahead:
+        raise nonsense()
+    return came
