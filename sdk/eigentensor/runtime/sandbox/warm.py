@@ -2,11 +2,12 @@
 
 The child sees what the child of a single execution sees, and is sealed before any of the program runs. Its calls may be
 of different callers: a program is data whose kernels were checked and compiled here, and the child holds nothing of a
-call once the next one came. Calls that are there at the same time are handed over together, and executed as `together`
-says.
+call once the next one came, but states: a call that goes on from those that one of the last calls left does not bring
+them. Calls that are there at the same time are handed over together, and executed as `together` says.
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import select
@@ -14,7 +15,8 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any, NamedTuple, TypeVar
@@ -26,7 +28,7 @@ from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import EigenTensorError, ExecutionError, LimitError, SandboxError
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
-from eigentensor.program.model import Program
+from eigentensor.program.model import Program, Role
 from eigentensor.program.widened import widened
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
@@ -34,20 +36,22 @@ from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, Ended, end, failure
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import command, compile_sandboxed, reported, settled
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
-from eigentensor.runtime.sandbox.together import admitted, most_together, open_buffers
+from eigentensor.runtime.sandbox.slots import Slots
+from eigentensor.runtime.sandbox.together import admitted, held, most_together, open_buffers
 from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH
 from eigentensor.scratch import scratch
 
 LIFE = 1 << 30  #: processor seconds of a child: each call has a limit by the clock
-_CHUNK = 1 << 20  # bytes that a pipe takes at once, where the system lets it
+_PIPE = 1 << 20  # bytes that a pipe holds, where the system lets it
 _LEAST = 1 << 16  # bytes that are read at once at least, where there are as many
 _VECTORS = 1024  # pieces that are written at once
 _Of = TypeVar("_Of")
 
 
 class _Child(NamedTuple):
-    """A process in its sandbox. Setting `over` ends it; `ended` is set when it has."""
+    """A process in its sandbox, and what it holds. Setting `over` ends it; `ended` is set when it has."""
 
+    slots: Slots
     requests: int
     responses: int
     errors: IO[bytes]
@@ -168,7 +172,7 @@ class WarmProgram:
                 _waited(_talk(child, asked), monotonic() + seconds * len(calls))
             except _Silent as silent:
                 return asked.outcomes(self._lost(child, silent, asked))
-        return asked.outcomes()
+            return asked.kept(child.slots)
 
     async def run_all_async(
         self,
@@ -192,7 +196,7 @@ class WarmProgram:
             except asyncio.CancelledError:  # it is in the middle of something
                 self._end(child)
                 raise
-        return asked.outcomes()
+            return asked.kept(child.slots)
 
     def _asked(
         self,
@@ -201,11 +205,9 @@ class WarmProgram:
         repeat: int,
         keep: Sequence[Collection[int]],
     ) -> "_Asked":
-        flats = [flat for tensors in calls for flat in bind(self._records, tensors, variables, repeat)]
+        flats = [bind(self._records, tensors, variables, repeat) for tensors in calls]
         wanted = [Wanted(self.program, repeat, tuple(sorted(set(some)))) for some in keep]
-        asked = {"variables": dict(variables or {}), "repeat": repeat, "keep": [one.keep for one in wanted]}
-        head = json.dumps(asked).encode()
-        return _Asked(wanted, [LENGTH.pack(len(head)) + head, *(flat.view(np.uint8).data for flat in flats)], [])
+        return _Asked(calls, flats, dict(variables or {}), repeat, wanted)
 
     def close(self) -> None:
         """Ends the child; the next call starts another one."""
@@ -244,7 +246,8 @@ class WarmProgram:
             self._cache.folder.mkdir(parents=True, exist_ok=True)
             seen = {name: folder / name for name in ("job.json", "program")} | {"kernels": self._cache.folder}
             seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
-            child = _begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
+            slots = held(programs, self.limits.memory, self.device)
+            child = _begin(slots, *command(folder, seen, 0, self.unsafe, "warm_child"))
             try:
                 ready = _waited(_response(_Incoming(child), 0), until)
             except _Silent as silent:
@@ -287,12 +290,29 @@ class _Silent(Exception):
         self.error, self.died = error, died
 
 
-class _Asked(NamedTuple):
-    """A request: what is wanted back of each of its calls, its bytes, and the responses that came."""
+@dataclass
+class _Asked:
+    """What is asked for: calls with their flat inputs and states, and what is wanted back of each of them; then slots
+    for what they leave, and the responses that came."""
 
+    calls: Sequence[Mapping[str, NDArray[Any]]]
+    flats: Sequence[Sequence[NDArray[Any]]]
+    variables: Mapping[str, int]
+    repeat: int
     wanted: Sequence[Wanted]
-    parts: Sequence[bytes | memoryview]
-    came: "list[bytearray | EigenTensorError]"
+    slots: Sequence[int | None] = ()
+    came: list[bytearray | EigenTensorError] = field(default_factory=list)
+
+    def request(self, slots: Slots) -> list[bytes | memoryview]:
+        """Its bytes: without the states that these slots hold."""
+        held = [slots.holding(tensors) for tensors in self.calls]
+        self.slots = slots.free(len(self.calls), held)
+        keep = [one.keep for one in self.wanted]
+        head = {"variables": self.variables, "repeat": self.repeat, "keep": keep, "from": held, "to": self.slots}
+        text = json.dumps(head).encode()
+        inputs = len(self.wanted[0].program.named(Role.INPUT))  # come before states
+        brought = [flats if slot is None else flats[:inputs] for flats, slot in zip(self.flats, held, strict=True)]
+        return [LENGTH.pack(len(text)) + text, *(flat.view(np.uint8).data for flats in brought for flat in flats)]
 
     def outcomes(self, lost: EigenTensorError | None = None) -> list[Observed | EigenTensorError]:
         """What came of each call; those that have no response were `lost`."""
@@ -303,6 +323,14 @@ class _Asked(NamedTuple):
             except SandboxError as error:
                 done.append(error)
         return done if lost is None else done + [lost] * (len(self.wanted) - len(done))
+
+    def kept(self, slots: Slots) -> list[Observed | EigenTensorError]:
+        """The same of all calls, whose new states these slots hold from now on."""
+        outcomes = self.outcomes()
+        for slot, outcome in zip(self.slots, outcomes, strict=True):
+            if slot is not None and not isinstance(outcome, EigenTensorError):
+                slots.keep(slot, outcome.results.states)
+        return outcomes
 
 
 def _only(outcomes: Sequence[Observed | EigenTensorError]) -> Observed:
@@ -333,29 +361,30 @@ class _Incoming:
         data = bytearray(size)
         at = min(size, len(self._ahead))
         data[:at], self._ahead = self._ahead[:at], self._ahead[at:]
-        while at < size:
-            more = yield from self._more(min(max(size - at, _LEAST), _CHUNK))
-            used = min(size - at, len(more))
-            data[at : at + used], self._ahead = more[:used], more[used:]
-            at += used
+        with memoryview(data) as view:
+            while at < size:
+                at += yield from self._into(view[at:])
         return data
 
-    def _more(self, most: int) -> "_Turn[bytes]":
-        """What is there, or comes next: one byte, or more."""
+    def _into(self, view: memoryview) -> "_Turn[int]":
+        """How many bytes came: what there is, or comes next, at least one. What is more than the view takes is
+        ahead."""
+        more = bytearray(max(0, _LEAST - len(view)))
         while True:
             try:
-                data = os.read(self._pipe, most)
+                count = os.readv(self._pipe, [view, more])
             except BlockingIOError:
                 yield self._pipe, True
                 continue
-            if not data:
+            if not count:
                 raise _died()
-            return data
+            self._ahead = bytes(more[: max(0, count - len(view))])
+            return min(count, len(view))
 
 
 def _talk(child: _Child, asked: _Asked) -> "_Turn[None]":
     """One request and its responses, as they come. Raises _Silent."""
-    views = [memoryview(part) for part in asked.parts]
+    views = [memoryview(part) for part in asked.request(child.slots)]
     while views:
         try:
             written = os.writev(child.requests, views[:_VECTORS])
@@ -441,11 +470,13 @@ def _died() -> _Silent:
     return _Silent(ExecutionError("the program's process died"), died=True)
 
 
-def _begin(front: Sequence[str], child: Sequence[str]) -> _Child:
+def _begin(slots: int, front: Sequence[str], child: Sequence[str]) -> _Child:
     """A child whose life is a thread's: what the kernel kills with its parent dies with the thread that began it."""
     requests, responses = os.pipe(), os.pipe()
     for pipe in (requests[1], responses[0]):
         os.set_blocking(pipe, False)
+        with suppress(OSError):  # a user may hold so much in pipes, and no more
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
     over, ended, begun = threading.Event(), threading.Event(), threading.Event()
     made: list[subprocess.Popen[bytes] | OSError] = []
     errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -479,4 +510,4 @@ def _begin(front: Sequence[str], child: Sequence[str]) -> _Child:
     begun.wait()
     if isinstance(process := made[0], OSError):
         raise ExecutionError(f"the program's process cannot be started: {process.strerror}")
-    return _Child(requests[1], responses[0], errors, over, ended, process)
+    return _Child(Slots(slots), requests[1], responses[0], errors, over, ended, process)
