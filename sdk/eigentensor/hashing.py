@@ -22,7 +22,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 FLAGS = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fno-strict-aliasing")
 SECONDS = 60  #: for compiling the helper
 SMALL = 1 << 15  #: bytes below which nobody waits for it
-FEW = 1 << 12  #: bytes for which a call of it costs more than it saves
+FEW = 1 << 9  #: bytes for which a call of it costs more than it saves
 SHARE = 1 << 20  #: bytes for which another thread is worth waking
 
 Bytes = bytes | bytearray | memoryview
