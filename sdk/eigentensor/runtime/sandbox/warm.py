@@ -2,18 +2,18 @@
 
 The child sees what the child of a single execution sees, and is sealed before any of the program runs. Its calls may be
 of different callers: a program is data whose kernels were checked and compiled here, and the child holds nothing of a
-call once the next one came. Calls that are there at the same time are handed over together, and executed as `together`
-says.
+call once the next one came, but states: a call that goes on from those that one of the last calls left does not bring
+them. Calls that are there at the same time are handed over together, and executed as `together` says.
 """
 
 import asyncio
 import json
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import EigenTensorError, ExecutionError, SandboxError
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
-from eigentensor.program.model import Program
+from eigentensor.program.model import Program, Role
 from eigentensor.program.widened import widened
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
@@ -44,7 +44,8 @@ from eigentensor.runtime.sandbox.piped import (
     waited,
 )
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
-from eigentensor.runtime.sandbox.together import admitted, most_together, open_buffers
+from eigentensor.runtime.sandbox.slots import Slots
+from eigentensor.runtime.sandbox.together import admitted, held, most_together, open_buffers
 from eigentensor.runtime.sandbox.warm_child import LENGTH
 from eigentensor.scratch import scratch
 
@@ -163,7 +164,7 @@ class WarmProgram:
                 waited(_talk(child, asked), monotonic() + seconds * len(calls))
             except Silent as silent:
                 return asked.outcomes(self._lost(child, silent, asked))
-        return asked.outcomes()
+            return asked.kept(child.slots)
 
     async def run_all_async(
         self,
@@ -187,7 +188,7 @@ class WarmProgram:
             except asyncio.CancelledError:  # it is in the middle of something
                 self._end(child)
                 raise
-        return asked.outcomes()
+            return asked.kept(child.slots)
 
     def _asked(
         self,
@@ -196,11 +197,9 @@ class WarmProgram:
         repeat: int,
         keep: Sequence[Collection[int]],
     ) -> "_Asked":
-        flats = [flat for tensors in calls for flat in bind(self._records, tensors, variables, repeat)]
+        flats = [bind(self._records, tensors, variables, repeat) for tensors in calls]
         wanted = [Wanted(self.program, repeat, tuple(sorted(set(some)))) for some in keep]
-        asked = {"variables": dict(variables or {}), "repeat": repeat, "keep": [one.keep for one in wanted]}
-        head = json.dumps(asked).encode()
-        return _Asked(wanted, [LENGTH.pack(len(head)) + head, *(flat.view(np.uint8).data for flat in flats)], [])
+        return _Asked(calls, flats, dict(variables or {}), repeat, wanted)
 
     def close(self) -> None:
         """Ends the child; the next call starts another one."""
@@ -239,7 +238,8 @@ class WarmProgram:
             self._cache.folder.mkdir(parents=True, exist_ok=True)
             seen = {name: folder / name for name in ("job.json", "program")} | {"kernels": self._cache.folder}
             seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
-            child = begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
+            slots = held(programs, self.limits.memory, self.device)
+            child = begin(*command(folder, seen, 0, self.unsafe, "warm_child"), slots=slots)
             try:
                 ready = waited(response(Incoming(child), 0), until)
             except Silent as silent:
@@ -262,12 +262,29 @@ class WarmProgram:
         return ended(child, wait=wait)
 
 
-class _Asked(NamedTuple):
-    """A request: what is wanted back of each of its calls, its bytes, and the responses that came."""
+@dataclass
+class _Asked:
+    """What is asked for: calls with their flat inputs and states, and what is wanted back of each of them; then slots
+    for what they leave, and the responses that came."""
 
+    calls: Sequence[Mapping[str, NDArray[Any]]]
+    flats: Sequence[Sequence[NDArray[Any]]]
+    variables: Mapping[str, int]
+    repeat: int
     wanted: Sequence[Wanted]
-    parts: Sequence[bytes | memoryview]
-    came: "list[bytearray | EigenTensorError]"
+    slots: Sequence[int | None] = ()
+    came: list[bytearray | EigenTensorError] = field(default_factory=list)
+
+    def request(self, slots: Slots) -> list[bytes | memoryview]:
+        """Its bytes: without the states that these slots hold."""
+        held = [slots.holding(tensors) for tensors in self.calls]
+        self.slots = slots.free(len(self.calls), held)
+        keep = [one.keep for one in self.wanted]
+        head = {"variables": self.variables, "repeat": self.repeat, "keep": keep, "from": held, "to": self.slots}
+        text = json.dumps(head).encode()
+        inputs = len(self.wanted[0].program.named(Role.INPUT))  # come before states
+        brought = [flats if slot is None else flats[:inputs] for flats, slot in zip(self.flats, held, strict=True)]
+        return [LENGTH.pack(len(text)) + text, *(flat.view(np.uint8).data for flats in brought for flat in flats)]
 
     def outcomes(self, lost: EigenTensorError | None = None) -> list[Observed | EigenTensorError]:
         """What came of each call; those that have no response were `lost`."""
@@ -278,6 +295,14 @@ class _Asked(NamedTuple):
             except SandboxError as error:
                 done.append(error)
         return done if lost is None else done + [lost] * (len(self.wanted) - len(done))
+
+    def kept(self, slots: Slots) -> list[Observed | EigenTensorError]:
+        """The same of all calls, whose new states these slots hold from now on."""
+        outcomes = self.outcomes()
+        for slot, outcome in zip(self.slots, outcomes, strict=True):
+            if slot is not None and not isinstance(outcome, EigenTensorError):
+                slots.keep(slot, outcome.results.states)
+        return outcomes
 
 
 def _only(outcomes: Sequence[Observed | EigenTensorError]) -> Observed:
@@ -290,7 +315,7 @@ def _only(outcomes: Sequence[Observed | EigenTensorError]) -> Observed:
 
 def _talk(child: Child, asked: _Asked) -> "Turn[None]":
     """One request and its responses, as they come. Raises Silent."""
-    yield from send(child, asked.parts)
+    yield from send(child, asked.request(child.slots))
     yield child.responses, True
     incoming = Incoming(child)
     for wanted in asked.wanted:
