@@ -102,6 +102,7 @@ BLOCKS = {
         "Traces and witnesses": "test_the_library_does_what_its_page_shows",
         "Fast execution": "lines about three programs: differential/test_compiled.py, and test_kept.py beside it",
         "Graphs": "test_the_library_does_what_its_page_shows",
+        "Signals": "unit/test_signals.py",
         "Paid calls": "test_a_call_is_signed_as_the_page_of_the_library_shows",
     },
     "client/examples/README.md": {

@@ -60,6 +60,13 @@ def test_a_line_has_gts_columns() -> None:
     assert set(Event) == gt | {"PLAN", "MOVE", "FREE", "REPLAY", "HOT"}
 
 
+def test_the_page_of_the_operator_shows_lines_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "operator" / "README.md").read_text().partition("## A cluster's log\n")[2]
+    lines = page.partition("```\n")[2].partition("```")[0].splitlines()
+    assert len(lines) == 3 and [format_entry(parse_entry(line)) for line in lines] == lines
+    assert [entry.sequence for entry in parse_log(lines)] == [42, 43, 44]
+
+
 @given(entries)
 def test_every_entry_is_read_back_from_its_line(entry: Entry) -> None:
     line = format_entry(entry)
