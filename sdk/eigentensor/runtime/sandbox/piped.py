@@ -196,8 +196,8 @@ def error_of(child: Child, silent: Silent, text: str) -> EigenTensorError:
 
 
 def begin(front: Sequence[str], child: Sequence[str], *, slots: int = 0) -> Child:
-    """A child that holds the states of so many calls. Its life is a thread's: what the kernel kills with its parent dies
-    with the thread that began it."""
+    """A child that holds the states of so many calls. Its life is a thread's: what the kernel kills with its parent
+    dies with the thread that began it."""
     requests, responses = os.pipe(), os.pipe()
     for pipe in (requests[1], responses[0]):
         os.set_blocking(pipe, False)
