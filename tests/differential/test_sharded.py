@@ -139,8 +139,9 @@ def test_generated_programs_have_the_bits_of_the_reference_wherever_all_of_it_is
 
 
 @pytest.mark.slow
-def test_thousands_of_generated_programs_have_the_bits_of_the_reference_wherever_all_of_it_is() -> None:
-    for seed in range(3_000):
+@pytest.mark.parametrize("first", range(0, 1_000, 200))
+def test_a_thousand_generated_programs_have_the_bits_of_the_reference_wherever_all_of_it_is(first: int) -> None:
+    for seed in range(first, first + 200):
         check_generated(seed)
 
 
