@@ -309,8 +309,11 @@ class Tensor:
         return self._changed("div", other)
 
     def __getitem__(self, key: Any) -> "Tensor":
-        if isinstance(key, Tensor) or (isinstance(key, tuple) and any(isinstance(part, Tensor) for part in key)):
-            raise _refused("a tensor is no index here", "Choose with gt.where, or take the elements with slices.")
+        if isinstance(key, Tensor) and key._value.kind.dtype.is_integer:
+            return _record("rows", None, self, key)
+        if any(isinstance(part, Tensor) for part in (key if isinstance(key, tuple) else (key,))):
+            fix = "Index by one tensor of integers alone, which takes rows; choose with gt.where."
+            raise _refused("a tensor is no index here", fix)
         try:
             arg = subscript(key)
         except CaptureError as error:
