@@ -54,7 +54,7 @@ def open_session(session: Session) -> None:
         if path := _of_environment(LOG):
             from eigentensor.gt.log import instruction_log  # few want one
 
-            opened.sent = instruction_log(path)
+            opened.sent = instruction_log(path, session)
         if known := signals():
             _configure(session, known)
         _recorder = opened

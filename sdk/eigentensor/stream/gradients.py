@@ -305,6 +305,19 @@ def _index(d: Derivation, step: Step, g: Value) -> Gradients:
     return [d.emit("pad", tuple(widths), g) if any(map(any, widths)) else g]
 
 
+def _rows(d: Derivation, step: Step, g: Value) -> Gradients:
+    """Each row of the table has the gradients of all places where it was taken, added up in their order."""
+    assert step.operands is not None
+    table, numbers = step.operands
+    count, taken = table.kind.shape[0], prod(numbers.kind.shape)
+    row = d.emit("reshape", (1, taken), numbers)
+    row = d.emit("where", None, d("lt", row, 0), d("add", row, count), row)
+    own = d.emit("reshape", (count, 1), d.emit("arange", (0, count, 1)))
+    is_taken = d.emit("cast", g.kind.dtype, d("eq", own, row))
+    total = d.emit("matmul", None, is_taken, d.emit("reshape", (taken, prod(table.kind.shape[1:])), g))
+    return [d.emit("reshape", table.kind.shape, total), None]
+
+
 def _pad(d: Derivation, step: Step, g: Value) -> Gradients:
     shape = _one(step).kind.shape
     cut = tuple((before, before + e, 1) for e, (before, _) in zip(shape, step.arg, strict=True))
@@ -373,7 +386,8 @@ def _gelu(d: Derivation, step: Step, g: Value) -> Gradients:
 RULES: dict[str, Rule] = {
     "add": _add, "sub": _sub, "mul": _mul, "div": _div, "pow": _pow, "maximum": _extreme, "minimum": _extreme,
     "matmul": _matmul, "where": _where, "sum": _sum, "mean": _mean, "max": _largest, "min": _largest,
-    "index": _index, "pad": _pad, "concat": _concat, "permute": _permute, "sigmoid": _sigmoid, "tanh": _tanh,
+    "index": _index, "rows": _rows,
+    "pad": _pad, "concat": _concat, "permute": _permute, "sigmoid": _sigmoid, "tanh": _tanh,
     "abs": _abs, "cos": _cosine, "reciprocal": _reciprocal, "silu": _silu, "gelu": _gelu,
     "neg": lambda d, step, g: [d.emit("neg", None, g)],
     "exp": lambda d, step, g: [d("mul", g, _result(step))],

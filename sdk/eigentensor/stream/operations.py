@@ -148,6 +148,7 @@ OPERATIONS: dict[str, Meaning] = {
     "permute": lambda axes, x: x.transpose(axes),
     "expand": lambda shape, x: x.broadcast_to(shape),
     "index": _indexed,
+    "rows": lambda _, x, numbers: x[numbers],
     "pad": lambda widths, x: x.pad(widths),
     "flip": lambda axes, x: x.flip(axes),
     "concat": lambda axis, *parts: concat(parts, axis),
