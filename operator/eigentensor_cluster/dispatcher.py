@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
+from eigentensor.numerics.storage import STORAGE
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
@@ -97,7 +98,8 @@ class Dispatcher:
         return tensor
 
     async def value(self, session: Session, tensor: Tensor) -> NDArray[Any] | Poison:
-        """The elements of a tensor that was `asked` for, as soon as they are there; or why there are none."""
+        """The elements of a tensor that was `asked` for, as soon as they are there; or why there are none. Raises
+        ExecutionError where a worker does not give what it has."""
         try:
             while tensor.poison is None:
                 with suppress(WorkerLost):
@@ -256,8 +258,8 @@ class Dispatcher:
         try:
             tensor.copy = await self._elements(session, tensor)
             tensor.made = None
-        except WorkerLost:
-            pass  # it is made again, if it is wanted
+        except EigenTensorError:
+            pass  # it is made again, if it is wanted and was lost
         finally:
             session.leave(tensor)
             self._release(session)
@@ -287,7 +289,10 @@ class Dispatcher:
             return tensor.copy
         for worker in tensor.places:
             if not worker.is_lost:
-                return await worker.get(session.number, tensor.number)
+                elements = await worker.get(session.number, tensor.number)
+                if (elements.dtype, elements.shape) == (STORAGE[tensor.dtype], tensor.shape):
+                    return elements
+                raise ExecutionError(f"worker {worker.name} has something else for a tensor {tensor.shape}")
         raise WorkerLost(f"tensor {tensor.number} went with its worker")
 
     def _release(self, session: Session) -> None:
