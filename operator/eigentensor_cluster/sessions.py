@@ -55,6 +55,7 @@ class Session:
     queue: deque[Job] = field(default_factory=deque)  #: in order
     again: deque[Job] = field(default_factory=deque)  #: what was lost: before the others
     under_way: int = 0
+    is_sharing: bool = False  #: one of them is executed by several workers: others that are wait
     taken: int = 1  #: the sequence number of the last frame
     held: int = 0  #: bytes
     kept: int = 0  #: bytes of what came from the client and is kept for what was made of it

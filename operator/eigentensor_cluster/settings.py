@@ -13,7 +13,7 @@ from eigentensor.errors import ConfigError
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a cluster is set up. `folder` has its socket, `kept` what outlives it; `bind` is where others reach it, `log`
-    the file of its instruction log."""
+    the file of its instruction log, `memory` the bytes that a slot of its own has; 0: its share of the machine's."""
 
     folder: Path
     slots: int
@@ -22,6 +22,7 @@ class Settings:
     trusts: bool = False
     device: str | None = None
     log: str | None = None
+    memory: int = 0
     kept: Path = user_data_path("eigentensor") / "cluster"
 
     def __post_init__(self) -> None:

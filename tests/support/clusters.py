@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -65,7 +66,9 @@ class Cluster:
 
     def here(self, slots: int = 1) -> InProcess:
         """Lets it have slots in this process."""
-        worker = InProcess(Programs(is_trusting=True, device="CPU", slots=slots), slots, "here", "host")
+        worker = InProcess(Programs(is_trusting=True, device="CPU", slots=slots), slots, "here", socket.gethostname())
+        worker.exchange.secret = self.dispatcher.secret
+        self.do(worker.exchange.listen_here(self.folder / "exchange"))
         self.call(lambda: self.dispatcher.join(worker))
         self._here.append(worker)
         return worker
@@ -102,6 +105,7 @@ class Cluster:
             joining.cancel()
         self.do(self.door.close())
         for worker in self._here:
+            self.do(worker.exchange.close())
             worker.close()
         self.until(lambda: len(asyncio.all_tasks()) == 1)  # but this look itself
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -15,6 +15,7 @@ from eigentensor.program.model import Program
 from eigentensor.reexecution import confined
 from eigentensor.runtime import devices, selftest
 from eigentensor.runtime.compiled import CompiledGraph
+from eigentensor.runtime.memory.plan import HOST
 from eigentensor.runtime.sandbox.execution import run_sandboxed
 from eigentensor.runtime.sandbox.tenant import Tenant
 
@@ -94,18 +95,23 @@ class Programs:
 
     def __init__(self, *, is_trusting: bool, device: str | None = None, slots: int = 1, idle: int = IDLE) -> None:
         self.is_trusting, self.device = is_trusting, device or devices.default(confined=not is_trusting)
-        self._threads = max(1, (os.cpu_count() or 1) // slots)
+        self.threads = max(1, (os.cpu_count() or 1) // slots)
         self._make: Callable[[str, int], Ready] = Trusted if is_trusting else Confined
         self._most = max(idle, slots)
         self._lock, self._idle = threading.Lock(), list[tuple[int | None, Ready]]()
         self._over: set[int | None] = set()  # sessions
+
+    @property
+    def is_sharing(self) -> bool:
+        """Whether it may execute parts of programs: everybody is trusted, and the device has no memory of its own."""
+        return self.is_trusting and self.device.partition(":")[0] in (HOST, devices.REFERENCE)
 
     def run(
         self, session: int, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]
     ) -> tuple[Tensors, int]:
         """As `Ready.run`, for a session."""
         tenant = None if self.is_trusting else session
-        ready = self._taken(tenant, root) or self._make(self.device, self._threads)
+        ready = self._taken(tenant, root) or self._make(self.device, self.threads)
         try:
             return ready.run(root, program, tensors, variables)
         finally:
@@ -128,7 +134,7 @@ class Programs:
 
     def _conforming(self, program: Program, tensors: dict[str, NDArray[Any]]) -> Results:
         if self.is_trusting:
-            return CompiledGraph(program, device=self.device, threads=self._threads).run(tensors)
+            return CompiledGraph(program, device=self.device, threads=self.threads).run(tensors)
         limits = confined.limits(MEMORY, SECONDS)
         return run_sandboxed(encode(program), tensors, limits=limits, device=self.device)
 
