@@ -155,18 +155,27 @@ class Dispatcher:
 
     def _next(self, session: Session) -> Job | None:
         """The run that a session begins next, if one can begin."""
-        for job in list(session.again):
-            if (poison := job.poison) is not None:
-                session.again.remove(job)
-                self._poisoned(session, job, poison)
-            elif self._is_ready(session, job):
-                return job
+        if (job := self._next_again(session)) is not None:
+            return job
         while session.queue:
             job = session.queue[0]
             if (poison := job.poison) is None:
-                return job if self._is_ready(session, job) else None
+                return job if self._is_ready(session, job) else self._next_again(session)
             session.queue.popleft()
             self._poisoned(session, job, poison)
+        return None
+
+    def _next_again(self, session: Session) -> Job | None:
+        """The same of runs that are executed again, those too that were only now seen to be needed."""
+        count = -1
+        while len(session.again) > count:
+            count = len(session.again)
+            for job in list(session.again):
+                if (poison := job.poison) is not None:
+                    session.again.remove(job)
+                    self._poisoned(session, job, poison)
+                elif self._is_ready(session, job):
+                    return job
         return None
 
     def _is_ready(self, session: Session, job: Job) -> bool:

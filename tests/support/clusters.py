@@ -64,21 +64,28 @@ class Cluster:
         """A client's."""
         return RemoteSession(str(self.address), identity=identity)
 
-    def here(self, slots: int = 1) -> InProcess:
+    def here(self, slots: int = 1, device: str = "CPU") -> InProcess:
         """Lets it have slots in this process."""
-        worker = InProcess(Programs(is_trusting=True, device="CPU", slots=slots), slots, "here", socket.gethostname())
+        worker = InProcess(Programs(is_trusting=True, device=device, slots=slots), slots, "here", socket.gethostname())
         worker.exchange.secret = self.dispatcher.secret
         self.do(worker.exchange.listen_here(self.folder / "exchange"))
         self.call(lambda: self.dispatcher.join(worker))
         self._here.append(worker)
         return worker
 
-    def joined(self, slots: int = 1) -> "Future[None]":
-        """Lets a worker join over the socket, in this process; cancelling what is given ends it."""
-        programs = Programs(is_trusting=True, device="CPU", slots=slots)
+    def joined(
+        self,
+        slots: int = 1,
+        device: str = "CPU",
+        memory: int = 0,
+        address: Address | None = None,
+        token: bytes = bytes(32),
+    ) -> "Future[None]":
+        """Lets a worker join over the socket, or elsewhere, in this process; cancelling what is given ends it."""
+        programs = Programs(is_trusting=True, device=device, slots=slots)
         before = set(self.dispatcher.places)
         joining = asyncio.run_coroutine_threadsafe(
-            work(self.address, bytes(32), programs, slots, lambda line: None), self.loop
+            work(address or self.address, token, programs, slots, lambda line: None, memory), self.loop
         )
         self._joined.append(joining)
         self.until(lambda: bool(self.dispatcher.places.keys() - before) or joining.done())
