@@ -18,10 +18,9 @@ from eigentensor_cluster.tokens import Member
 from support.clusters import F32, Cluster, added, cluster, square
 from support.programs import sharded
 from support.programs.placements import PLACES, along, in_stages
-from support.sharing import Shared, alike, expected, moved, placed, sent, through_dispatcher
+from support.sharing import Shared, Steps, alike, expected, moved, placed, sent, through_dispatcher
 
 REFERENCE = "PYTHON"
-STATES = list(sharded.captured("mlp step").states)
 
 
 def workers(c: Cluster, count: int, memory: int = 0) -> None:
@@ -57,24 +56,6 @@ def test_the_log_says_what_signals_wanted_and_what_was_moved(tmp_path: Path) -> 
             log = c.dispatcher.log.entries()[before:]
             assert [placed(log)[call] for call in sorted(placed(log))] == boxes
             assert moved(log) == sent(log) == size
-
-
-class Steps:
-    """Steps of descent, whose states go on from where the last step left them."""
-
-    def __init__(self, shared: Shared) -> None:
-        self.shared, tensors = shared, sharded.tensors("mlp step")
-        self.inputs, self.losses = shared.put(tensors), list[int]()
-        self.first = set(self.inputs.values())
-
-    def step(self) -> None:
-        made = self.shared.run(self.inputs, [self.inputs[name] for name in STATES])
-        self.inputs |= {name: made[name] for name in STATES}
-        self.losses += [handle for name, handle in made.items() if name not in STATES]
-
-    def read(self) -> list[bytes]:
-        last = [self.inputs[name] for name in STATES]
-        return [self.shared.session.get(handle).tobytes() for handle in (*self.losses, *last)]
 
 
 def alone(steps: int, folder: Path) -> list[bytes]:

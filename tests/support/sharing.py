@@ -12,6 +12,7 @@ from eigentensor.program.model import Program, Role
 from eigentensor.sharding.signals import Hint, ShardConfig, SignalConfig, Signals
 from eigentensor_cluster.log import Entry, Event
 from eigentensor_cluster.running import with_inputs_alone
+from support.programs import sharded
 
 Values = Mapping[str, NDArray[Any]]
 
@@ -62,6 +63,25 @@ class Shared:
     def once(self, tensors: Values) -> dict[str, NDArray[Any]]:
         """The results on these tensors."""
         return self.read(self.run(self.put(tensors)))
+
+
+class Steps:
+    """Steps of descent of one of the networks, whose states go on from where the last step left them."""
+
+    def __init__(self, shared: Shared, name: str = "mlp step") -> None:
+        self.shared, self.states = shared, list(sharded.captured(name).states)
+        self.inputs, self.losses = shared.put(sharded.tensors(name)), list[int]()
+
+    def step(self) -> None:
+        """One more."""
+        made = self.shared.run(self.inputs, [self.inputs[name] for name in self.states])
+        self.inputs |= {name: made[name] for name in self.states}
+        self.losses += [handle for name, handle in made.items() if name not in self.states]
+
+    def read(self) -> list[bytes]:
+        """All losses, and the states of the last step."""
+        last = [self.inputs[name] for name in self.states]
+        return [self.shared.session.get(handle).tobytes() for handle in (*self.losses, *last)]
 
 
 def expected(program: Program, tensors: Values) -> dict[str, NDArray[Any]]:

@@ -532,7 +532,9 @@ def _pack_assign(frame: Assign) -> bytes:
 
 def _unpack_assign(payload: _Payload) -> Assign:
     number, root, count = payload.unpack("Q32sI")
-    slots = payload.unpack(f"{min(count, NUMBERS)}I")
+    if count > NUMBERS:
+        raise ValueError("more slots than there can be")
+    slots = payload.unpack(f"{count}I")
     addresses = tuple(payload.text("H") for _ in range(payload.number("I")))
     parts = []
     while payload.at < len(payload.data):

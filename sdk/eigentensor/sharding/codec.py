@@ -80,6 +80,8 @@ class _Reading:
 
     def piece(self) -> Piece:
         buffer, offset = self.take("Iq")
+        if offset < NONE:
+            raise ValueError("a piece lies before all memory")
         return Piece(buffer, self.box(), None if offset == NONE else offset)
 
     def step(self) -> Step:
