@@ -61,8 +61,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "receipt check": ("receipt check task.receipt", "receipt check task.receipt --chain --deep"),
     "program capture": (
         "program capture client/examples/matmul.py",
-        "program capture model.py:forward --weights model.safetensors",
-        "program capture model.py:step --input x=@x.npy --shards 4",
+        "program capture net.py:f -w w.safetensors -i x=@x.npy --shards 4",
     ),
     "program import": ("program import model.onnx", "program import model.onnx --shape image=1,3,224,224"),
     "program check": ("program check matmul.program",),

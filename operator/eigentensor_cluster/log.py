@@ -21,6 +21,7 @@ from eigentensor.errors import BindingError, ConfigError
 from eigentensor.wire import OPTIONAL, Object, Size, word
 
 ENTRIES = 10_000  #: of a log that are kept in memory
+LETTERS = 200  #: of each text in an entry, at most: clients name things
 _UNITS = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1))
 _VALUES = dict(_UNITS)
 
@@ -109,6 +110,20 @@ def parse_log(lines: Iterable[str]) -> Iterator[Entry]:
                 raise BindingError(f"line {number}: {error.what}", fix=error.fix) from None
 
 
+def load_log(path: str | Path) -> list[Entry]:
+    """The newest log of a file, without a line that is still being written.
+
+    Raises ConfigError where it cannot be read, BindingError for what is no log, with the line's number.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return newest(parse_log(line for line in file if line.endswith("\n")))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", fix="Name the file of a log.") from None
+    except UnicodeDecodeError:
+        raise BindingError(f"{path} is no text", fix="Name the file of a log.") from None
+
+
 def newest(entries: Iterable[Entry]) -> list[Entry]:
     """Those since the log was last begun: a file goes on where an earlier process has written, and counts anew."""
     kept: list[Entry] = []
@@ -145,9 +160,9 @@ class Log:
 
     def record(self, event: Event, who: str, what: str, size: int | None = None, **detail: object) -> Entry:
         """Writes down what happened. A file that can no longer be written is given up: that is an entry, too."""
-        values = {name: str(value) for name, value in detail.items()}
+        values = {name: _short(str(value)) for name, value in detail.items()}
         with self._lock:
-            entry = self._added(event, who, what, size, values)
+            entry = self._added(event, _short(who), _short(what), size, values)
             if self._file is not None:
                 try:
                     os.write(self._file, f"{format_entry(entry)}\n".encode())
@@ -184,6 +199,10 @@ class Log:
 _WORD = re.compile(r'[^\s"|][^\s|]*')
 _WORDS = re.compile(r'[^\s"|][^\s|]*( [^\s|]+)*')
 _PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^\s"]\S*)')
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"
 
 
 def _quoted(text: str, plain: re.Pattern[str]) -> str:

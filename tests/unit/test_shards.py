@@ -1,22 +1,29 @@
 """Shards: which reductions are cut, that no shard's part needs another's rows, and that every bit follows."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
+from onnx import TensorProto, helper
 from tinygrad import Context, Tensor, nn
 
 from eigentensor import reference
-from eigentensor.capture import TensorContext, capture
+from eigentensor.capture import TensorContext, capture, import_onnx
 from eigentensor.errors import CaptureError
 from eigentensor.graph.builder import GraphBuilder
+from eigentensor.graph.lower import lower
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program.model import Program, Role
 from eigentensor.regions.boxes import Box, merged, slices
 from eigentensor.regions.dependence import shape_of, touched
 from eigentensor.runtime import CompiledGraph
+from support.programs import random_graphs
 from support.programs.changes import buffers_of
 
 ROWS = 16
@@ -28,31 +35,75 @@ def normal(*shape: int, seed: int = 1) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
-class Training:
-    """A step of training two layers, with their new values."""
+class Layers:
+    """Two products with a function between them."""
 
     def __init__(self) -> None:
         self.first, self.second = Tensor(normal(12, 20)), Tensor(normal(20, 5, seed=2))
-        self.optimizer = nn.optim.SGD([self.first, self.second], lr=0.1)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.matmul(self.first).relu().matmul(self.second)
+
+
+class Images:
+    """Convolutions and what normalises a batch."""
+
+    def __init__(self) -> None:
+        self.first, self.norm, self.second = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm(4), nn.Conv2d(4, 5, 3)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.second(self.norm(self.first(x)).relu()).mean((2, 3))
+
+
+class Words:
+    """A layer of a transformer, whose table of words is its last product, too."""
+
+    def __init__(self) -> None:
+        self.table, self.query, self.norm = nn.Embedding(30, 8), nn.Linear(8, 24), nn.LayerNorm(8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def __call__(self, words: Tensor) -> Tensor:
+        x = self.table(words)
+        parts = self.query(self.norm(x)).chunk(3, -1)
+        query, key, value = (part.reshape(*x.shape[:2], 2, 4).transpose(1, 2) for part in parts)
+        x = x + query.scaled_dot_product_attention(key, value, is_causal=True).transpose(1, 2).reshape(*x.shape)
+        x = x + self.down(self.up(self.norm(x)).gelu())
+        return x @ self.table.weight.T
+
+
+class Training:
+    """A step of training a network, with its new values."""
+
+    def __init__(self, network: Any) -> None:
+        self.network = network
+        self.optimizer = nn.optim.SGD(nn.state.get_parameters(network), lr=0.1)
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
         with Context(TRAINING=1):
             self.optimizer.zero_grad()
-            scores = x.matmul(self.first).relu().matmul(self.second)
-            loss = scores.sparse_categorical_crossentropy(y).backward()
+            loss = self.network(x).sparse_categorical_crossentropy(y).backward()
             self.optimizer.step()
         return loss
 
 
+def captured(network: Any, x: NDArray[Any], y: NDArray[Any], shards: Any) -> GraphProgram:
+    step = Training(network)
+    return capture(step, {"x": x, "y": y}, step, shards=shards)
+
+
 def training_step(shards: Any) -> GraphProgram:
-    step = Training()
-    inputs = {"x": np.zeros((ROWS, 12), np.float32), "y": np.zeros(ROWS, np.int32)}
-    return capture(step, inputs, step, shards=shards)
+    return captured(Layers(), np.zeros((ROWS, 12), np.float32), np.zeros(ROWS, np.int32), shards)
+
+
+@cache
+def step_in(count: int) -> GraphProgram:
+    """The step in so many shards, captured once."""
+    return training_step(count)
 
 
 def layouts(program: Program, count: int, cut: Mapping[str, int]) -> dict[int, Layout]:
-    """For each buffer which part needs which shard's rows, given what of the named inputs' axes does; held on the way:
-    shards meet only where partial results, one for each shard, are combined."""
+    """For each buffer which part needs which shard's rows, where the named inputs are cut along these axes; held on the
+    way: shards meet only where partial results, one for each shard, are combined."""
     known: dict[int, Layout] = {}
     for number, buffer in enumerate(program.buffers):
         if buffer.name in cut:
@@ -98,27 +149,50 @@ def combined(program: Program, count: int, cut: Mapping[str, int]) -> int:
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_a_training_step_in_shards_has_a_root_and_each_shard_needs_its_rows_alone(count: int) -> None:
-    graph, again = training_step(count), training_step(count)
-    assert graph.uuid == again.uuid
-    assert combined(graph.program, count, {"x": 0, "y": 0}) >= 3  # two gradients and the loss
+def test_each_shard_of_a_training_step_needs_its_rows_alone(count: int) -> None:
+    graph = step_in(count)
+    assert combined(graph.program, count, {"x": 0, "y": 0}) == 3  # two gradients and the loss
     tensors = {"x": normal(ROWS, 12), "y": np.arange(ROWS, dtype=np.int32) % 5, **graph.weights, **graph.states}
-    whole = training_step(1).program
-    results, plain = reference.execute(graph.program, tensors), reference.execute(whole, tensors)
+    results, plain = reference.execute(graph.program, tensors), reference.execute(step_in(1).program, tensors)
     for name, state in results.states.items():
         assert np.allclose(state, plain.states[name], rtol=1e-5, atol=1e-6)
 
 
 def test_another_number_of_shards_is_another_program_and_one_is_none() -> None:
-    roots = [training_step(count).uuid for count in (1, 2, 4, 8)]
+    roots = [step_in(count).uuid for count in (1, 2, 4, 8)]
     assert len(set(roots)) == 4
     assert training_step({"x": (0, 4), "y": (0, 4)}).uuid == roots[2]
     assert training_step({"x": (0, 1)}).uuid == roots[0]
 
 
+@pytest.mark.slow
+def test_what_normalises_a_batch_meets_once_for_each_sum() -> None:
+    network = Images()
+    graph = captured(network, np.zeros((8, 1, 6, 6), np.float32), np.zeros(8, np.int32), 4)
+    sums = combined(graph.program, 4, {"x": 0, "y": 0})
+    assert sums >= len(nn.state.get_parameters(network)) + 3  # with the loss, and mean and variance of the batch
+
+
+@pytest.mark.slow
+def test_a_transformer_is_cut_by_texts() -> None:
+    network = Words()
+    graph = captured(network, np.zeros((8, 6), np.int32), np.zeros((8, 6), np.int32), 4)
+    assert combined(graph.program, 4, {"x": 0, "y": 0}) >= len(nn.state.get_parameters(network))
+
+
+@pytest.mark.slow
+def test_kernels_of_a_training_step_have_the_bits_of_the_reference() -> None:
+    graph = step_in(4)
+    tensors = {"x": normal(ROWS, 12), "y": np.arange(ROWS, dtype=np.int32) % 5, **graph.weights, **graph.states}
+    ours, exact = CompiledGraph(graph.program).run(tensors), reference.execute(graph.program, tensors)
+    for name, state in exact.states.items():
+        assert ours.states[name].tobytes() == state.tobytes()
+    assert ours.outputs["output"].tobytes() == exact.outputs["output"].tobytes()
+
+
 def test_what_a_worker_has_not_may_be_anything() -> None:
     """A shard's part of each call's result has the same bits where the other shards' rows are random bits."""
-    count, graph, random = 4, training_step(4), np.random.default_rng(5)
+    count, graph, random = 4, step_in(4), np.random.default_rng(5)
     tensors = {"x": normal(ROWS, 12), "y": np.arange(ROWS, dtype=np.int32) % 5, **graph.weights, **graph.states}
     program, known = graph.program, layouts(graph.program, count, {"x": 0, "y": 0})
     buffers = buffers_of(program, tensors, {})
@@ -142,12 +216,14 @@ def _only(buffer: NDArray[Any], layout: Layout, shard: int, random: np.random.Ge
 
 
 def test_kernels_have_the_bits_of_the_reference() -> None:
-    graph = training_step(4)
-    tensors = {"x": normal(ROWS, 12), "y": np.arange(ROWS, dtype=np.int32) % 5, **graph.weights, **graph.states}
-    ours, exact = CompiledGraph(graph.program).run(tensors), reference.execute(graph.program, tensors)
-    for name, state in exact.states.items():
-        assert ours.states[name].tobytes() == state.tobytes()
-    assert ours.outputs["output"].tobytes() == exact.outputs["output"].tobytes()
+    builder = GraphBuilder()
+    x, y = builder.input("x", (8, 300, 6)), builder.input("y", (8, 300))
+    outputs = {"products": (x * y[:, :, None]).sum((0, 1)), "maxima": x.max((0, 1)), "sum": (y + 1).sum()}
+    program = builder.compile(outputs, fingerprint=False, shards=4).program
+    tensors = {"x": normal(8, 300, 6), "y": normal(8, 300, seed=2)}
+    ours, exact = CompiledGraph(program).run(tensors), reference.execute(program, tensors)
+    for name in outputs:
+        assert ours.outputs[name].tobytes() == exact.outputs[name].tobytes()
 
 
 CASES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int, int]] = {
@@ -156,6 +232,8 @@ CASES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int, int]] = {
     "merged axes": (lambda x: x.reshape(8 * 6).sum(), (8, 6), 0, 1),
     "maxima": (lambda x: x.max(0), (8, 6), 0, 1),
     "a mean taken off": (lambda x: ((x - x.mean(0)) ** 2).sum(0), (8, 6), 0, 2),
+    "a sum that each row uses": (lambda x: x * x.sum(0) + x.max(), (8, 6), 0, 2),
+    "axes that cross": (lambda x: x.reshape(8, 2, 3).transpose((2, 0, 1)).reshape(24, 2).sum(0), (8, 6), 0, 1),
     "rows in chunks": (lambda x: x.reshape(4, 2, 6).sum((0, 1)), (8, 6), 0, 1),
     "rows alone": (lambda x: x.softmax(), (8, 6), 0, 0),
 }
@@ -172,6 +250,23 @@ def test_reductions_over_the_named_axis_are_cut_and_no_other(name: str) -> None:
     plain = builder.compile(result, fingerprint=False).program
     shards = reference.execute(graph.program, {"x": x}).outputs["output"]
     assert np.allclose(shards, reference.execute(plain, {"x": x}).outputs["output"], rtol=1e-4, atol=1e-5)
+
+
+def test_random_graphs_in_shards_are_valid_and_compute_the_same() -> None:
+    """Whatever the indices look like: shards change the order of sums alone, and nothing of integers."""
+    cuts = 0
+    for seed in range(300):
+        graph, inputs = random_graphs.graph(Random(seed))
+        plain = lower(graph, fingerprint=False).program
+        tensors = {name: inputs[name] for name in plain.named(Role.INPUT)}
+        even = {name: (axis, 2) for name, t in tensors.items() for axis, n in enumerate(t.shape) if n and n % 2 == 0}
+        program = lower(graph, fingerprint=False, shards=even or 1).program
+        cuts += program != plain
+        results = [execute.outputs for execute in (reference.execute(of, tensors) for of in (plain, program))]
+        for name, before in results[0].items():
+            assert np.allclose(before, results[1][name], rtol=1e-5, atol=1e-5, equal_nan=True)
+            assert before.dtype.kind == "f" or before.tobytes() == results[1][name].tobytes()
+    assert cuts > 15
 
 
 def test_long_shards_are_cut_as_any_other_sum() -> None:
@@ -216,6 +311,23 @@ def test_a_context_cuts_too() -> None:
     graph = context.compile_to_graph(x.sum(0), fingerprint=False, shards=2)
     assert [b.name for b in graph.program.buffers if b.role is Role.INPUT] == ["x"]
     assert combined(graph.program, 2, {"x": 0}) == 1
+
+
+def test_an_onnx_models_inputs_are_named_as_the_model_has_them(tmp_path: Path) -> None:
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in (("in/x", (6, 8)), ("y", (6, 6)))
+    )
+    nodes = [
+        helper.make_node("Transpose", ["in/x"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["in/x", "t"], ["y"]),
+    ]
+    path = tmp_path / "model.onnx"
+    made = helper.make_graph(nodes, "rows", [x], [y])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), str(path))
+    graph = import_onnx(path, fingerprint=False, shards={"in/x": (1, 4)})
+    assert combined(graph.program, 4, {"in.x": 1}) == 1
+    with pytest.raises(CaptureError, match="has 6 rows"):
+        import_onnx(path, shards=4)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from eigentensor.lowering.kernel import Kernel, add, fresh_axis, scaled
 from eigentensor.lowering.passes import free_axes, in_order, replace, substitute, take_out
 from eigentensor.lowering.spans import cut, has_constant_extents, over_spans, partials, reductions_below
 from eigentensor.program.expression import Array, Axis, Node, counter, factors, reduction, walk
+from eigentensor.program.intervals import UNKNOWN
 from eigentensor.program.model import Buffer, Role
 from eigentensor.program.ops import REDUCTIONS, Op
 
@@ -32,7 +33,7 @@ class Digit:
 
 
 class Sharding:
-    """Cuts kernels, given in the order in which they run, and remembers which of their results have shards.
+    """Cuts kernels in the order in which they run, and remembers which of their results have shards.
 
     Raises CaptureError where the named axes cannot be cut into so many equal shards.
     """
@@ -46,6 +47,8 @@ class Sharding:
 
     def cut(self, kernel: Kernel) -> list[Kernel]:
         """The kernels that compute the same, with a partial result for each shard, and no long float reduction."""
+        if not self._strides:
+            return cut(kernel)
         self._remember(kernel)
         made: list[Kernel] = []
         while (over := self._over_shards(kernel)) is not None:
@@ -58,7 +61,11 @@ class Sharding:
             shard = fresh_axis(self._count)
             parts = partials((shard, *outer), _of_shard(n, digit, shard), kernel)
             made += cut(parts, apart=parts.axes[0])
-            kernel = replace(kernel, n, over_spans(n.op, parts, outer))
+            value = over_spans(n.op, parts, outer)
+            kernel = replace(kernel, n, value)
+            if set(kernel.axes) - set(outer):  # rows use it: shards meet in a kernel of its own, once
+                whole, kernel = take_out(value, kernel)
+                made += cut(whole)
         return [*made, *cut(kernel)]
 
     def _remember(self, kernel: Kernel) -> None:
@@ -67,55 +74,58 @@ class Sharding:
         for axis in kernel.axes:
             stride //= axis.extent or 1
             strides[axis] = stride
-        found = {strides[d.axis] * d.stride for d in self._digits(kernel.value) if d.axis in strides}
-        if found:
-            self._strides[kernel.result] = found
+        own = {strides[d.axis] * d.stride for d in self._digits(kernel.value) if d.axis in strides}
+        if own:
+            self._strides[kernel.result] = own
 
     def _over_shards(self, kernel: Kernel) -> tuple[Node, Digit] | None:
         """The first reduction, operands first, with an axis through shards: the outermost one."""
-        if any(load.arg in self._strides for load in walk(kernel.value) if load.op is Op.LOAD):
-            for n in walk(kernel.value):
-                if n.op in REDUCTIONS and has_constant_extents(n):
-                    digits = {digit.axis: digit for digit in self._digits(*factors(n))}
-                    for axis in n.arg:
-                        if axis in digits:
-                            return n, digits[axis]
+        for n in walk(kernel.value):
+            if n.op in REDUCTIONS and has_constant_extents(n):
+                digits = {digit.axis: digit for digit in self._digits(*factors(n))}
+                for axis in n.arg:
+                    if axis in digits:
+                        return n, digits[axis]
         return None
 
     def _digits(self, *values: Node) -> list[Digit]:
         """The loops that run through the shards of what is loaded below some expressions."""
-        found = [
+        digits = [
             _digit(n.src[0], stride, self._count)
             for n in walk(*values)
             if n.op is Op.LOAD
             for stride in self._strides.get(n.arg, ())
         ]
-        return [digit for digit in found if digit is not None]
+        return [digit for digit in digits if digit is not None]
 
 
 def _digit(element: Node, stride: int, count: int) -> Digit | None:
-    """The one loop that the shard of a loaded element follows from; None if it follows from more, or from data."""
-    crossing = []
+    """The one loop of which `(element // stride) % count` is a digit; None if it is of more, or follows from data.
+
+    What an index adds in front of a tensor's zeros, where its guard holds, is nothing: such terms are passed over.
+    """
+    digits: list[Digit] = []
     for of, coefficient in affine(element).terms:
         low, high = interval(of)
         # Multiples of all shards say nothing, and what stays within a shard is a place in it.
         if coefficient % (stride * count) and abs(coefficient) * (high - low + 1) > stride:
-            crossing.append((of, coefficient, high + 1))
-    if len(crossing) != 1:
-        return None
-    of, coefficient, extent = crossing[0]
-    if coefficient <= 0 or stride % coefficient or extent % (stride // coefficient * count):
-        return None
-    inner = stride // coefficient
-    if of.op is Op.FLOORMOD and _divides(of):
-        of = of.src[0]
-    if of.op is Op.FLOORDIV and _divides(of):
-        of, inner = of.src[0], inner * int(of.src[1].arg)
-    return Digit(of.arg, inner) if of.op is Op.RANGE and of.arg.extent % (inner * count) == 0 else None
+            if (low, high) == UNKNOWN:
+                return None
+            if stride % coefficient == 0 and (digit := _digit_of(of, stride // coefficient, count)) is not None:
+                digits.append(digit)
+    return digits[0] if len(digits) == 1 else None
 
 
-def _divides(of: Node) -> bool:
-    return of.src[1].op is Op.CONST and of.src[1].arg > 0
+def _digit_of(of: Node, stride: int, count: int) -> Digit | None:
+    """The same of one term: a counter whose loop goes through all shards, or a quotient or remainder."""
+    if of.op is Op.RANGE and stride > 0 and of.arg.extent % (stride * count) == 0:
+        return Digit(of.arg, stride)
+    if of.op not in (Op.FLOORDIV, Op.FLOORMOD) or of.src[1].op is not Op.CONST or stride <= 0:
+        return None
+    value, by = of.src[0], int(of.src[1].arg)
+    if of.op is Op.FLOORDIV:
+        return _digit(value, stride * by, count)
+    return _digit(value, stride, count) if by % (stride * count) == 0 else None
 
 
 def _of_shard(n: Node, digit: Digit, shard: Axis) -> Node:

@@ -15,18 +15,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.nodes import Node
 
 from eigentensor.errors import ConfigError
-
-if TYPE_CHECKING:
-    from yaml import Node
 
 BYTES = 1 << 16  #: of a configuration, at most
 SIGNALS = 1024
 NAME_BYTES = 128
 WORKERS = 4096  #: numbers of workers are smaller
 DIMENSIONS = 8  #: of a tensor, at most
+DEPTH = 8  #: mappings and lists within each other, at most
 
 _TAG = "tag:yaml.org,2002:"
 
@@ -142,11 +144,9 @@ def load(path: str | Path) -> Signals:
 
 def parse(data: bytes | str, source: str = "signals") -> Signals:
     """The signals that a YAML text describes. Raises ConfigError, which names the source and the line."""
-    import yaml
-
     text = _text(data, source)
     try:
-        root = yaml.compose(text, yaml.SafeLoader)
+        root = yaml.compose(text, _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = ", ".join(part for part in (error.context, error.problem) if part)
@@ -154,8 +154,6 @@ def parse(data: bytes | str, source: str = "signals") -> Signals:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise _refused(source, line, "a character that YAML does not have", _YAML) from None
-    except RecursionError:
-        raise _refused(source, 1, "it is nested too deeply", _FORM) from None
     return Signals() if root is None or root.tag == f"{_TAG}null" else _Reader(source).signals(root)
 
 
@@ -163,11 +161,25 @@ _YAML = "Write YAML: spaces instead of tabs, each name followed by a colon."
 _FORM = "Write NAME: {shard: {axis: 0, workers: [0, 1], replicated: false}, backward: NAME, compile: true}."
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Refuses what is nested too deeply before it has taken time."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.depth == DEPTH:
+            raise yaml.MarkedYAMLError(problem="it is nested too deeply", problem_mark=self.peek_event().start_mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
 #: What a mapping may have, by the names of the fields that it gives.
 _SIGNAL = {"shard": "shard", "backward": "backward_signal", "compile": "compile"}
 _SHARD = {name: name for name in ("axis", "workers", "replicated")}
 #: The values of a mapping by their names, each with its line.
-_Members = dict[str, tuple[int, "Node"]]
+_Members = dict[str, tuple[int, Node]]
 
 
 class _Reader:
@@ -177,7 +189,7 @@ class _Reader:
         self._source = source
         self._read: dict[tuple[int, int], _Members | None] = {}  # None while it is read
 
-    def signals(self, root: "Node") -> Signals:
+    def signals(self, root: Node) -> Signals:
         """All signals of a document."""
         made: dict[str, SignalConfig] = {}
         for name, (line, node) in self._members(root, None).items():
@@ -187,7 +199,7 @@ class _Reader:
         with self._located(1):
             return Signals(made)
 
-    def _signal(self, node: "Node") -> SignalConfig:
+    def _signal(self, node: Node) -> SignalConfig:
         values: dict[str, Any] = {}
         for key, (line, value) in self._members(node, _SIGNAL).items():
             is_shard = key == "shard" and value.tag != f"{_TAG}null"
@@ -195,7 +207,7 @@ class _Reader:
             values |= self._checked(SignalConfig, _SIGNAL[key], taken, line)
         return SignalConfig(**values)
 
-    def _shard(self, node: "Node") -> ShardConfig:
+    def _shard(self, node: Node) -> ShardConfig:
         values: dict[str, Any] = {}
         for key, (line, value) in self._members(node, _SHARD).items():
             values |= self._checked(ShardConfig, key, self._value(value), line)
@@ -206,7 +218,7 @@ class _Reader:
         with self._located(line):
             return {} if value is None else {key: getattr(kind(**{key: value}), key)}
 
-    def _members(self, node: "Node", known: Mapping[str, str] | None) -> _Members:
+    def _members(self, node: Node, known: Mapping[str, str] | None) -> _Members:
         """Those of a mapping, over those of the mappings that it merges, of which the first one holds."""
         key = id(node), id(known)
         if key in self._read:
@@ -223,7 +235,7 @@ class _Reader:
         self._read[key] = members
         return members
 
-    def _own(self, node: "Node", known: Mapping[str, str] | None) -> _Members:
+    def _own(self, node: Node, known: Mapping[str, str] | None) -> _Members:
         own: _Members = {}
         for name, value in self._pairs(node):
             if name.tag == f"{_TAG}merge":
@@ -237,21 +249,19 @@ class _Reader:
             own[name.value] = name.start_mark.line + 1, value
         return own
 
-    def _pairs(self, node: "Node") -> "list[tuple[Node, Node]]":
+    def _pairs(self, node: Node) -> list[tuple[Node, Node]]:
         if node.tag != f"{_TAG}map":
             raise self._refused(node, "here names with values are wanted", _FORM)
         pairs: list[tuple[Node, Node]] = node.value
         return pairs
 
-    def _value(self, node: "Node") -> Any:
+    def _value(self, node: Node) -> Any:
         """A number, a text, true, false or nothing, or a list of such."""
         if node.tag == f"{_TAG}seq":
             return [self._scalar(item) for item in node.value]
         return self._scalar(node)
 
-    def _scalar(self, node: "Node") -> Any:
-        from yaml.constructor import SafeConstructor
-
+    def _scalar(self, node: Node) -> Any:
         kind = node.tag.removeprefix(_TAG) if node.id == "scalar" else ""
         if kind == "int" and re.fullmatch("[+-]?(0|[1-9][0-9]{0,8})", node.value):
             return int(node.value)
@@ -270,7 +280,7 @@ class _Reader:
         except ConfigError as error:
             raise _refused(self._source, line, error.what, error.fix) from None
 
-    def _refused(self, node: "Node", what: str, fix: str) -> ConfigError:
+    def _refused(self, node: Node, what: str, fix: str) -> ConfigError:
         return _refused(self._source, node.start_mark.line + 1, what, fix)
 
 
