@@ -52,6 +52,8 @@ def test_creation_takes_shapes_types_and_data_of_every_kind() -> None:
     assert numbers(gt.zeros(2, 2)) == [0] * 4 and numbers(gt.ones((2,), dtype="int32")) == [1, 1]
     assert gt.from_numpy(np.arange(3)).dtype == gt.int64 and gt.tensor([True, False], dtype=gt.bool).dtype == "bool"
     assert numbers(gt.arange(2, 8, 3)) == [2, 5] and numbers(gt.full(2, value=0.5)) == [0.5, 0.5]
+    two: Any = np.int64(2)  # NumPy's whole numbers are some, too
+    assert gt.ones(two, 3, two).sum(two - 1).reshape(two + two).shape == (4,)
     assert gt.tensor(7).shape == () and gt.tensor(gt.ones(2)).shape == (2,)
     array = np.ones(2, np.float32)
     made = gt.from_numpy(array)
@@ -327,8 +329,17 @@ def test_mistakes_are_refused_with_the_line_and_float64_by_its_name() -> None:
     loss.backward()
     with pytest.raises(ExecutionError, match="was taken already"):
         loss.backward()
+    for strange in ((2.5,), ("a",), ([[2]],)):
+        with pytest.raises(CaptureError, match="are no whole numbers"):
+            gt.ones(*strange)
     with pytest.raises(CaptureError, match="is no shape"):
-        gt.ones(2.5)  # type: ignore[arg-type]
+        gt.ones(-1)
+    with pytest.raises(CaptureError, match="there is no axis 2 of 1"):
+        gt.ones(2).sum(2)
+    with pytest.raises(CaptureError, match="no whole numbers"):
+        gt.ones(2).sum([[0]])  # type: ignore[list-item]
+    with pytest.raises(CaptureError, match=r"pad of float32\[2\] with"):
+        gt.ones(2).pad(((1, 2, 3),))  # type: ignore[arg-type]
 
 
 def test_workers_are_asked_for_before_the_first_tensor() -> None:
