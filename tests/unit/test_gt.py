@@ -463,6 +463,31 @@ def test_scopes_are_a_threads_own(sent: list[Segment]) -> None:
     assert signals_of(sent) == [set()]
 
 
+def test_threads_record_beside_each_other_and_each_gets_its_own_bits() -> None:
+    def learned(seed: int) -> bytes:
+        numbers = np.random.default_rng(seed)
+        w = gt.from_numpy(numbers.standard_normal((5, 3)).astype(np.float32), requires_grad=True)
+        x = gt.from_numpy(numbers.standard_normal((8, 5)).astype(np.float32))
+        optimizer = Adam([w], lr=0.1)
+        for step in range(6):
+            loss = ((x @ w).tanh() ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if step % (seed + 2) == 0:
+                loss.item()
+        return w.data.numpy().tobytes()
+
+    alone = [learned(seed) for seed in range(4)]
+    together: dict[int, bytes] = {}
+    threads = [threading.Thread(target=lambda s=seed: together.update({s: learned(s)})) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [together[seed] for seed in range(4)] == alone
+
+
 def test_what_is_recorded_and_not_computed_can_be_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     x = gt.from_numpy(np.ones(3, np.float32))
     with gt.signal.context("stage"):
