@@ -79,7 +79,7 @@ def row(name: str, program: Program, alone: Plan, plans: list[Plan]) -> str:
 
 def planning() -> None:
     program = lower(decoder(58), fingerprint=False).program
-    say("calls", "workers", "seconds", "of processor")
+    say("calls", "workers", "seconds")
     for workers in WORKERS:
         say(len(program.calls), workers, took(partial(plan, program, workers)))
 
