@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
-from eigentensor_cluster.engine.interface import Spent, Work, Worker
+from eigentensor.sharding.signals import Signals
+from eigentensor_cluster.engine.interface import NO_SIGNALS, Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
@@ -39,9 +40,9 @@ class Place:
 class Dispatcher:
     """Sessions on one side, workers on the other."""
 
-    def __init__(self, quota: Quota | None = None, log: Log | None = None) -> None:
-        """`log` takes what happens."""
-        self.quota, self.log = quota or Quota(), log or Log()
+    def __init__(self, quota: Quota | None = None, log: Log | None = None, signals: Signals = NO_SIGNALS) -> None:
+        """`log` takes what happens, `signals` are those of sessions that have none of their own."""
+        self.quota, self.log, self.signals = quota or Quota(), log or Log(), signals
         self.sessions: dict[int, Session] = {}
         self.places: dict[Worker, Place] = {}
         self.replays = 0  #: runs that were executed again since their results were lost
@@ -50,7 +51,8 @@ class Dispatcher:
 
     def begin(self, member: str, weight: float = 1.0) -> Session:
         """A new session of somebody, whose runs count by that weight."""
-        session = Session(next(self._numbers), secrets.token_bytes(IDENTITY), member, self.quota, self._tensors)
+        number, identity = next(self._numbers), secrets.token_bytes(IDENTITY)
+        session = Session(number, identity, member, self.quota, self._tensors, signals=self.signals)
         self.sessions[session.number] = session
         self.log.record(Event.CONNECT, f"CLIENT {session.number}", "HELLO", member=member, weight=weight)
         self._turns.join(session.number, weight)
@@ -219,7 +221,10 @@ class Dispatcher:
             outputs[tensor.index] = tensor.number
         inputs = tuple(tensor.number for tensor in recipe.inputs)
         of = recipe.defined
-        return Work(session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables)
+        return Work(
+            session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables, of.signals,
+            session.signals,
+        )  # fmt: skip
 
     def _done(self, session: Session, job: Job, place: Place, spent: Spent) -> None:
         """Counts a run, and lets its results be read."""
