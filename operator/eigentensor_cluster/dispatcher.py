@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
-from eigentensor_cluster.engine.interface import Spent, Work, Worker
+from eigentensor.numerics.storage import STORAGE
+from eigentensor.sharding.signals import Signals
+from eigentensor_cluster.engine.interface import NO_SIGNALS, Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
@@ -38,9 +40,9 @@ class Place:
 class Dispatcher:
     """Sessions on one side, workers on the other."""
 
-    def __init__(self, quota: Quota | None = None, log: Log | None = None) -> None:
-        """`log` takes what happens."""
-        self.quota, self.log = quota or Quota(), log or Log()
+    def __init__(self, quota: Quota | None = None, log: Log | None = None, signals: Signals = NO_SIGNALS) -> None:
+        """`log` takes what happens, `signals` are those of sessions that have none of their own."""
+        self.quota, self.log, self.signals = quota or Quota(), log or Log(), signals
         self.sessions: dict[int, Session] = {}
         self.places: dict[Worker, Place] = {}
         self.replays = 0  #: runs that were executed again since their results were lost
@@ -49,7 +51,8 @@ class Dispatcher:
 
     def begin(self, member: str, weight: float = 1.0) -> Session:
         """A new session of somebody, whose runs count by that weight."""
-        session = Session(next(self._numbers), secrets.token_bytes(IDENTITY), member, self.quota, self._tensors)
+        number, identity = next(self._numbers), secrets.token_bytes(IDENTITY)
+        session = Session(number, identity, member, self.quota, self._tensors, signals=self.signals)
         self.sessions[session.number] = session
         self.log.record(Event.CONNECT, f"CLIENT {session.number}", "HELLO", member=member, weight=weight)
         self._turns.join(session.number, weight)
@@ -97,7 +100,8 @@ class Dispatcher:
         return tensor
 
     async def value(self, session: Session, tensor: Tensor) -> NDArray[Any] | Poison:
-        """The elements of a tensor that was `asked` for, as soon as they are there; or why there are none."""
+        """The elements of a tensor that was `asked` for, as soon as they are there; or why there are none. Raises
+        ExecutionError where a worker does not give what it has."""
         try:
             while tensor.poison is None:
                 with suppress(WorkerLost):
@@ -217,7 +221,10 @@ class Dispatcher:
             outputs[tensor.index] = tensor.number
         inputs = tuple(tensor.number for tensor in recipe.inputs)
         of = recipe.defined
-        return Work(session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables)
+        return Work(
+            session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables, of.signals,
+            session.signals,
+        )  # fmt: skip
 
     def _done(self, session: Session, job: Job, place: Place, spent: Spent) -> None:
         """Counts a run, and lets its results be read."""
@@ -256,8 +263,8 @@ class Dispatcher:
         try:
             tensor.copy = await self._elements(session, tensor)
             tensor.made = None
-        except WorkerLost:
-            pass  # it is made again, if it is wanted
+        except EigenTensorError:
+            pass  # it is made again, if it is wanted and was lost
         finally:
             session.leave(tensor)
             self._release(session)
@@ -287,7 +294,10 @@ class Dispatcher:
             return tensor.copy
         for worker in tensor.places:
             if not worker.is_lost:
-                return await worker.get(session.number, tensor.number)
+                elements = await worker.get(session.number, tensor.number)
+                if (elements.dtype, elements.shape) == (STORAGE[tensor.dtype], tensor.shape):
+                    return elements
+                raise ExecutionError(f"worker {worker.name} has something else for a tensor {tensor.shape}")
         raise WorkerLost(f"tensor {tensor.number} went with its worker")
 
     def _release(self, session: Session) -> None:

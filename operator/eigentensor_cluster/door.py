@@ -16,13 +16,14 @@ from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.engine.joined import Joined
 from eigentensor_cluster.log import Event, format_entry
 from eigentensor_cluster.peers import Peer
-from eigentensor_cluster.sessions import Session
+from eigentensor_cluster.sessions import Session, read_program
 from eigentensor_cluster.tensors import Poison, Tensor
 from eigentensor_cluster.tokens import Member, Tokens
 
 SECONDS = 10.0  #: until whoever comes has to have said as what
 GRACE = 60.0  #: seconds that a session outlives its connection
 QUESTIONS = 64  #: of one client that wait for their tensors at a time
+CONNECTIONS = 1024  #: at a time; who comes beyond is let go at once
 SESSIONS = 256  #: at a time, of all clients
 SLOTS = 4096  #: of a worker
 LOOK = 0.1  #: seconds between looks at the log
@@ -77,6 +78,9 @@ class Door:
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_own: bool) -> None:
         peer, task = Peer(reader, writer, {Kind.HELLO}), asyncio.current_task()
+        if len(self._tasks) >= CONNECTIONS:
+            await peer.ended()
+            return
         assert task is not None
         self._tasks.add(task)
         try:
@@ -230,7 +234,10 @@ class _Conversation:
             async for chunk in self._peer.chunks():
                 for sequence, frame in chunk:
                     self._recorded(sequence, frame)
-                    if not self._session.take(sequence, frame):
+                    if isinstance(frame, frames.Define):  # a large one takes long to read: others go on
+                        program = await asyncio.to_thread(read_program, frame.program)
+                        self._session.define(sequence, frame, program)
+                    elif not self._session.take(sequence, frame):
                         await self._other(sequence, frame)
                 self._dispatcher.settle(self._session)
                 await self._peer.drained()
@@ -285,7 +292,10 @@ class _Conversation:
         task.add_done_callback(self._answers.discard)
 
     async def _answer(self, sequence: int, tensor: Tensor) -> None:
-        outcome = await self._dispatcher.value(self._session, tensor)
+        try:
+            outcome = await self._dispatcher.value(self._session, tensor)
+        except EigenTensorError as error:
+            outcome = Poison(sequence, error)
         async with self._writing:
             if isinstance(outcome, Poison):
                 self._peer.send(outcome.answer(sequence))

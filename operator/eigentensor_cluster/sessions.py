@@ -19,6 +19,7 @@ from eigentensor.program.codec import decode
 from eigentensor.program.fitting import check_variables, wanted
 from eigentensor.program.model import Program, Role
 from eigentensor.sharding.signals import Signals, parse
+from eigentensor_cluster.engine.interface import NO_SIGNALS
 from eigentensor_cluster.tensors import Defined, Job, Poison, Recipe, Tensor
 
 
@@ -61,7 +62,7 @@ class Session:
     runs: int = 0
     compiled: int = 0
     shares: dict[str, Share] = field(default_factory=dict)
-    signals: Signals = field(default_factory=Signals)
+    signals: Signals = NO_SIGNALS
     fault: Poison | None = None  #: of signals that were refused: nothing is executed until there are others
     dropped: list[Tensor] = field(default_factory=list)  #: whose elements nobody needs any more
     _gathered: Gathered | None = None
@@ -79,7 +80,7 @@ class Session:
             raise FrameRefused(sequence, f"the rest of tensor {self._gathered.number} should come here")
         match frame:
             case frames.Define():
-                self._define(sequence, frame)
+                self.define(sequence, frame, read_program(frame.program))
             case frames.Put():
                 self._put(sequence, frame)
             case frames.Run():
@@ -141,7 +142,9 @@ class Session:
         except ConfigError as error:
             self.fault = Poison(sequence, error)
 
-    def _define(self, sequence: int, frame: frames.Define) -> None:
+    def define(self, sequence: int, frame: frames.Define, program: Program | EigenTensorError) -> None:
+        """Does what DEFINE asks for, whose program was read, maybe elsewhere. Raises FrameRefused."""
+        self.taken = sequence
         try:
             root = merkle.program_root(frame.program)
         except FormatError as error:
@@ -149,19 +152,13 @@ class Session:
         if isinstance(known := self.programs.get(root), Defined):
             known.signals = frame.signals
             return
-        try:
-            if len(self.programs) >= self.quota.programs:
-                raise LimitError(
-                    f"a session has {self.quota.programs:,} programs at most", fix="Begin another session."
-                )
-            program = decode(frame.program)
-            if any(b.role in (Role.WEIGHT, Role.STATE) for b in program.buffers):
-                raise BindingError("a session's programs have inputs alone, no weights or states")
-        except EigenTensorError as error:
-            if len(self.programs) < 2 * self.quota.programs:
-                self.programs[root] = Poison(sequence, error)
-        else:
+        if len(self.programs) >= self.quota.programs and isinstance(program, Program):
+            what = f"a session has {self.quota.programs:,} programs at most"
+            program = LimitError(what, fix="Begin another one.")
+        if isinstance(program, Program):
             self.programs[root] = Defined(root, program, frame.program, frame.signals)
+        elif len(self.programs) < 2 * self.quota.programs:
+            self.programs[root] = Poison(sequence, program)
 
     def _put(self, sequence: int, frame: frames.Put) -> None:
         if self._gathered is None and frame.offset and frame.handle == self._skipped:
@@ -272,6 +269,17 @@ class Session:
         else:
             return None
         return LimitError(what, fix="Free tensors that are not needed any more.")
+
+
+def read_program(encoded: bytes) -> Program | EigenTensorError:
+    """The program that these bytes are, or what is wrong with it as one of a session."""
+    try:
+        program = decode(encoded)
+    except EigenTensorError as error:
+        return error
+    if any(b.role in (Role.WEIGHT, Role.STATE) for b in program.buffers):
+        return BindingError("a session's programs have inputs alone, no weights or states", fix="Give them as inputs.")
+    return program
 
 
 def _forget(session: Session, size: int) -> None:

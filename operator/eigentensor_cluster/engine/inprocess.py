@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from eigentensor.errors import BindingError
+from eigentensor.errors import BindingError, ExecutionError, LimitError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Role
 from eigentensor_cluster.engine.executing import Programs
@@ -44,11 +44,16 @@ class InProcess:
 
         def execute() -> Spent:
             start = time.perf_counter()
-            outputs, compiled = self.programs.run(work.session, work.root, program, tensors, variables)
+            try:
+                ran = self.programs.run(work, tensors, variables)
+            except MemoryError as error:
+                raise LimitError("out of memory", fix="Run a smaller program.") from error
+            except OSError as error:
+                raise ExecutionError(f"this worker cannot execute: {error}") from error
             for number, result in zip(work.outputs, program.results, strict=True):
                 if number:
-                    held[number] = outputs[result.name]
-            return Spent(time.perf_counter() - start, compiled)
+                    held[number] = ran.outputs[result.name]
+            return Spent((time.perf_counter() - start) * ran.slots, ran.compiled)
 
         return asyncio.get_running_loop().run_in_executor(self._threads, execute)
 
