@@ -503,6 +503,24 @@ def test_what_is_recorded_and_not_computed_can_be_looked_at(capsys: pytest.Captu
     assert "local: 1 runs" in capsys.readouterr().out
 
 
+#: What GT's reference lists, by where it is.
+NAMES = {
+    "": "tensor from_numpy randn rand zeros ones cat no_grad float32 float64 int32 int64 bool connect gpu_workers "
+    "Tensor signal debug nn client load_config get_config get_signal_config register_config SignalConfig ShardConfig",
+    "Tensor": "id shape dtype data grad requires_grad T item backward exp log sqrt relu sigmoid tanh sum mean max "
+    "reshape view unsqueeze squeeze transpose permute split chunk zero_ requires_grad_ matmul",
+    "signal": "context signal tensor enter exit",
+    "nn": "Module Linear SGD Adam mse_loss binary_cross_entropy cross_entropy_loss relu sigmoid tanh",
+    "debug": "get_tape print_tape get_worker_stats print_worker_stats",
+}
+
+
+@pytest.mark.parametrize("place", NAMES)
+def test_gts_names_are_there(place: str) -> None:
+    of = getattr(gt, place) if place else gt
+    assert [name for name in NAMES[place].split() if not hasattr(of, name)] == []
+
+
 def test_gts_older_names_are_there() -> None:
     from eigentensor.gt.client.autograd import no_grad
     from eigentensor.gt.client.nn import Linear as OlderLinear
