@@ -253,6 +253,29 @@ def test_losses_refuse_what_does_not_fit() -> None:
         SGD([gt.ones(2)])
 
 
+@pytest.mark.parametrize("looks", ["hidden", "loss", "gradients", "weights", "hidden loss gradients weights"])
+def test_training_that_is_looked_into_has_the_bits_of_training_that_is_not(looks: str) -> None:
+    def trained(looks: str) -> list[bytes]:
+        gt.manual_seed(2)
+        model, x = Network(5, 9, 3), gt.randn(11, 5)
+        optimizer = Adam(model.parameters(), lr=0.05)
+        for _ in range(4):
+            hidden = model.fc1(x).relu()
+            seen = {"hidden": [hidden], "weights": model.parameters()}
+            loss = (model.fc2(hidden) * x[:, :3]).sum() ** 2 + (hidden * hidden).mean()
+            seen["loss"] = [loss]
+            loss.backward()
+            seen["gradients"] = [p.grad for p in model.parameters() if p.grad is not None]
+            for name in looks.split():
+                for tensor in seen[name]:
+                    tensor.data.numpy()
+            optimizer.step()
+            optimizer.zero_grad()
+        return [parameter.data.numpy().tobytes() for parameter in model.parameters()]
+
+    assert trained(looks) == trained("")
+
+
 def test_a_thousand_steps_hold_no_more_than_ten() -> None:
     model = Network(4, 8, 1)
     x, optimizer = gt.randn(16, 4), Adam(model.parameters())
