@@ -129,20 +129,22 @@ class Dispatcher:
             self._begin(self.sessions[chosen])
 
     def _next(self, session: Session) -> Job | None:
-        """The run that a session begins next, if one can begin."""
-        for job in list(session.again):
-            if (poison := job.poison) is not None:
-                session.again.remove(job)
-                self._poisoned(session, job, poison)
-            elif self._is_ready(session, job):
-                return job
-        while session.queue:
-            job = session.queue[0]
-            if (poison := job.poison) is None:
-                return job if self._is_ready(session, job) else None
-            session.queue.popleft()
-            self._poisoned(session, job, poison)
-        return None
+        """The run that a session begins next, if one can begin. What is lost of its inputs is made again: that may be
+        what begins."""
+        while True:
+            before = self.replays
+            for job in list(session.again):
+                if (poison := job.poison) is not None:
+                    session.again.remove(job)
+                    self._poisoned(session, job, poison)
+                elif self._is_ready(session, job):
+                    return job
+            while session.queue and (poison := session.queue[0].poison) is not None:
+                self._poisoned(session, session.queue.popleft(), poison)
+            if session.queue and self._is_ready(session, session.queue[0]):
+                return session.queue[0]
+            if self.replays == before:
+                return None
 
     def _is_ready(self, session: Session, job: Job) -> bool:
         if job.is_ready:
