@@ -100,6 +100,9 @@ def test_up_refuses_what_is_not_safe_or_not_possible(processes: Processes) -> No
     file.chmod(0o644)
     open_ = processes.done("up", "--bind", "127.0.0.1:0", "--token", str(file))
     assert open_.returncode == 3 and f"`chmod 600 {file}`" in open_.stderr
+    signals = processes.folder / "signals.yaml"
+    signals.write_text("rows:\n  shard: {axis: down}\n")
+    assert f"{signals}, line 2" in processes.done("up", "--config", str(signals)).stderr
     assert "is no place to listen" in processes.done("up", "--bind", "nowhere").stderr
     assert processes.done("down").returncode == 3
     assert "is no address of a cluster" in processes.done("status", "--cluster", "example.com").stderr
