@@ -111,7 +111,7 @@ class Cluster:
 
 @contextmanager
 def cluster(
-    folder: Path, quota: Quota | None = None, members: Mapping[bytes, Member] | None = None, grace: float = 60.0
+    folder: Path, quota: Quota | None = None, members: Mapping[bytes, Member] | None = None, grace: float = 50.0
 ) -> Iterator[Cluster]:
     """While the block runs."""
     folder.mkdir(mode=0o700, exist_ok=True)
