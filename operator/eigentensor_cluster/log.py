@@ -110,6 +110,20 @@ def parse_log(lines: Iterable[str]) -> Iterator[Entry]:
                 raise BindingError(f"line {number}: {error.what}", fix=error.fix) from None
 
 
+def load_log(path: str | Path) -> list[Entry]:
+    """The newest log of a file, without a line that is still being written.
+
+    Raises ConfigError where it cannot be read, BindingError for what is no log, with the line's number.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return newest(parse_log(line for line in file if line.endswith("\n")))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", fix="Name the file of a log.") from None
+    except UnicodeDecodeError:
+        raise BindingError(f"{path} is no text", fix="Name the file of a log.") from None
+
+
 def newest(entries: Iterable[Entry]) -> list[Entry]:
     """Those since the log was last begun: a file goes on where an earlier process has written, and counts anew."""
     kept: list[Entry] = []

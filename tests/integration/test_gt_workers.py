@@ -1,6 +1,7 @@
 """Tensors on several workers of this process: where signals say, with the bits of one worker."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from eigentensor.gt import connection
 from eigentensor.gt.nn import SGD, Linear, Module
 from eigentensor.sharding.layout import Place
 from eigentensor.sharding.signals import Signals
+from eigentensor_cluster.log import Event, parse_log
 
 REFERENCE = Tiers(most=1 << 60, sight=1 << 60)
 PYTHON = "PYTHON"  #: the device for which nothing is compiled
@@ -126,3 +128,18 @@ def test_other_signals_place_what_comes_after_them() -> None:
     assert placed() == (Place(None, (1,)),)
     gt.register_config("here", gt.SignalConfig(gt.ShardConfig(1, (0, 1))))
     assert placed() == (Place(1, (0, 1)),)
+
+
+def test_where_calls_are_can_be_read_back_from_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "ops.log"
+    monkeypatch.setenv("GT_INSTRUCTION_LOG", str(file))
+    connection.set_signals(Signals(SIGNALS))
+    connection.open_session(LocalSession(device=PYTHON, workers=3))
+    x = gt.from_numpy(np.ones((ROWS, 12), np.float32))
+    for _ in range(2):
+        with gt.signal.context("data"):
+            y = x + 1
+        y.data.numpy()
+    plans = [entry for entry in parse_log(file.read_text().splitlines()) if entry.event is Event.PLAN]
+    assert [(plan.who, plan.what) for plan in plans] == [("WORKER 0,1,2", "call 0")]
+    assert plans[0].detail["axis"] == "0" and plans[0].detail["signal"] == "data"

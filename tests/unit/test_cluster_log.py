@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.wire import read
-from eigentensor_cluster.log import ENTRIES, Entry, Event, Log, format_entry, newest, parse_entry, parse_log, trace
+from eigentensor_cluster.log import (
+    ENTRIES,
+    Entry,
+    Event,
+    Log,
+    format_entry,
+    load_log,
+    newest,
+    parse_entry,
+    parse_log,
+    trace,
+)
 
 RECEIVED = Entry(
     time=0.123,
@@ -47,6 +58,13 @@ def test_a_line_has_gts_columns() -> None:
     )
     gt = {"CONNECT", "RECV", "SEND", "WORKER_SEND", "WORKER_RECV", "MODIFIER_INJECT", "DISCONNECT", "ERROR"}
     assert set(Event) == gt | {"PLAN", "MOVE", "FREE", "REPLAY", "HOT"}
+
+
+def test_the_page_of_the_operator_shows_lines_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "operator" / "README.md").read_text().partition("## A cluster's log\n")[2]
+    lines = page.partition("```\n")[2].partition("```")[0].splitlines()
+    assert len(lines) == 3 and [format_entry(parse_entry(line)) for line in lines] == lines
+    assert [entry.sequence for entry in parse_log(lines)] == [42, 43, 44]
 
 
 @given(entries)
@@ -133,6 +151,20 @@ def test_a_file_is_continued_and_its_newest_log_is_what_counts(tmp_path: Path) -
     entries = list(parse_log((tmp_path / "log").read_text().splitlines()))
     assert [entry.sequence for entry in entries] == [0, 1, 2, 0, 1]
     assert newest(entries) == entries[3:] and newest([]) == []
+    with (tmp_path / "log").open("a") as file:
+        file.write("  0.5s | #00")  # its writer has been ended in the middle of it
+    assert load_log(tmp_path / "log") == entries[3:]
+
+
+def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_log(tmp_path / "missing")
+    (tmp_path / "log").write_bytes(b"\xff\n")
+    with pytest.raises(BindingError, match="no text"):
+        load_log(tmp_path / "log")
+    (tmp_path / "log").write_text(format_entry(RECEIVED) + "\n\nhello\n")
+    with pytest.raises(BindingError, match="line 3"):
+        load_log(tmp_path / "log")
 
 
 def test_threads_write_whole_lines_in_order(tmp_path: Path) -> None:

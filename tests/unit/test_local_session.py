@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from eigentensor.cluster import local
 from eigentensor.cluster.local import LocalSession, Tier, Tiers
 from eigentensor.cluster.session import Session
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError
@@ -78,6 +79,17 @@ def test_a_program_can_be_compiled_before_its_first_run() -> None:
     assert session._programs[root].execute is not None and run(session, root, 10) == expected
     with pytest.raises(BindingError, match="is defined in this session"):
         session.prepare(bytes(32))
+
+
+def test_of_many_compiled_programs_those_used_last_are_held_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "READY", 4)
+    session = LocalSession(device="PYTHON")
+    filled(session)
+    roots = [session.define(program(scale)) for scale in (1.5, 2.5, 3.5, 4.5, 5.5, 6.5)]
+    first = [run(session, root, 10) for root in roots]
+    ready = [session._programs[root].execute is not None for root in roots]
+    assert 3 <= sum(ready) <= 4 and ready[-1] and not ready[0]
+    assert [run(session, root, 10) for root in roots] == first
 
 
 def until(holds: Callable[[], bool], seconds: float = 60) -> None:

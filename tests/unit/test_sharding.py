@@ -121,7 +121,7 @@ def test_the_best_way_is_not_the_first_that_costs_nothing() -> None:
     weights = 4 * 784 * 256
     assert planned_with(cluster, rows).renewed > weights * 0.9
     assert bytes_of(plan(cluster.program, 2)) < weights / 10
-    assert len(places(cluster, 2**-10)) == len(cluster.program.calls)
+    assert len(places(cluster, 2**-10, 2)) == len(cluster.program.calls)
 
 
 def test_a_plan_is_made_once() -> None:

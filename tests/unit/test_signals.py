@@ -26,6 +26,13 @@ def test_a_model_in_two_parts_and_four_stages_is_read_as_it_stands() -> None:
     assert signals.remarks(range(8)) == ["the gradients of 'embedding' carry 'embedding_gradients', which is no signal"]
 
 
+def test_the_page_of_the_library_shows_signals() -> None:
+    page = (EXAMPLE.parents[3] / "sdk" / "README.md").read_text()
+    signals = parse(page.partition("```yaml\n")[2].partition("```")[0])
+    assert signals.by_name["layer1"] == SignalConfig(ShardConfig(1, (0, 1)), "layer1_gradients", True)
+    assert signals.by_name["layer1_gradients"] == SignalConfig(ShardConfig(replicated=True))
+
+
 def test_what_a_file_says_can_be_said_in_python() -> None:
     text = "a:\n  shard: {axis: 1, workers: [2, 0]}\n  backward: b\nb:\n  compile: true\n"
     made = Signals().with_signal("a", SignalConfig(ShardConfig(1, workers=(2, 0)), backward_signal="b"))

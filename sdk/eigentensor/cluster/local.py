@@ -2,6 +2,7 @@
 and new, what comes again is compiled beside it. All of them give the same bits, so nobody sees which one it was."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from eigentensor.sharding.layout import Place
     from eigentensor.sharding.signals import Hint, Signals
 
+#: Compiled programs that are held ready; others are read from the disk again.
+READY = 256
 Values = NDArray[Any]
 #: Gives results of a program, by any key, on flat inputs by number of buffer and values of variables.
 Execution = Callable[[Mapping[int, Values], Mapping[str, int], Mapping[int, Result]], dict[int, Values]]
@@ -91,11 +94,12 @@ class LocalSession:
         self.device, self.threads, self.workers = device, threads, workers
         self.tiers = tiers or (Tiers() if device is None else Tiers(most=-1))
         self._lock = RLock()
-        self._programs: dict[bytes, _Defined] = {}
+        self._programs: OrderedDict[bytes, _Defined] = OrderedDict()  #: the last one used is the last
         self._tensors: dict[int, Values | EigenTensorError] = {}
         self._known: Signals | None = None
         self._is_closed = False
         self._runs = self._compiled = 0
+        self._made = 0  #: programs compiled since some were forgotten
         self._seconds = 0.0
 
     def define(self, program: Program, signals: Mapping[int, str] = NOTHING) -> bytes:
@@ -108,10 +112,10 @@ class LocalSession:
         root = program_root(encode(program))
         with self._lock:
             self._refuse_closed()
-            if root in self._programs:
-                self._programs[root].signals = signals
-                if self.workers > 1:
-                    self._programs[root].forget()
+            if known := self._programs.get(root):
+                if known.signals != signals:
+                    known.signals = signals
+                    self._placed_anew(known)
             else:
                 numbered = list(enumerate(program.buffers))
                 constants = {
@@ -175,9 +179,8 @@ class LocalSession:
         with self._lock:
             self._refuse_closed()
             self._known = known
-            if self.workers > 1:
-                for defined in self._programs.values():
-                    defined.forget()
+            for defined in self._programs.values():
+                self._placed_anew(defined)
 
     def stats(self) -> Stats:
         """As the protocol says. Workers take part in each run, for all of its time."""
@@ -197,7 +200,7 @@ class LocalSession:
         """As the protocol says."""
         with self._lock:
             self._is_closed = True
-            self._programs, self._tensors = {}, {}
+            self._programs, self._tensors = OrderedDict(), {}
 
     def prepare(self, root: bytes) -> None:
         """As `Preparing` says."""
@@ -207,6 +210,10 @@ class LocalSession:
         self._compile(defined)
         if defined.failed is not None:
             raise defined.failed
+
+    def _placed_anew(self, defined: _Defined) -> None:
+        if self.workers > 1:
+            defined.forget()
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -222,6 +229,7 @@ class LocalSession:
         self, root: bytes, inputs: Mapping[str, int], outputs: Mapping[str, int], variables: Mapping[str, int]
     ) -> dict[int, Values]:
         defined = self._defined(root)
+        self._programs.move_to_end(root)
         arrays = {}
         for name, number in defined.inputs.items():
             tensor = self._tensors.get(inputs.get(name, 0))
@@ -255,8 +263,18 @@ class LocalSession:
             self._compile(defined)
         if defined.failed is not None:
             raise defined.failed
-        assert defined.execute is not None
-        return defined.execute
+        execute = defined.execute
+        assert execute is not None
+        self._let_go()
+        return execute
+
+    def _let_go(self) -> None:
+        """Forgets what was compiled and not used for longest, if that is much."""
+        if self._made > READY:
+            ready = [defined for defined in self._programs.values() if defined.execute is not None]
+            for defined in ready[: len(ready) - READY * 3 // 4]:
+                defined.forget()
+            self._made = min(len(ready), READY * 3 // 4)
 
     def _is_at_once(self, defined: _Defined) -> bool:
         known = self._known.by_name if self._known else {}
@@ -265,11 +283,16 @@ class LocalSession:
     def _compile(self, defined: _Defined) -> None:
         """Makes the compiled program, or keeps what hinders it."""
         with defined.lock:
-            if defined.execute is None and defined.failed is None:
+            while defined.execute is None and defined.failed is None:
+                said = self._known, defined.signals
                 try:
-                    defined.execute = self._on_workers(defined) if self.workers > 1 else self._on_device(defined)
+                    execute = self._on_workers(defined) if self.workers > 1 else self._on_device(defined)
                 except EigenTensorError as error:
                     defined.failed = error
+                    return
+                self._made += 1
+                if self.workers == 1 or said == (self._known, defined.signals):  # else places are no longer those
+                    defined.execute = execute
 
     def _on_device(self, defined: _Defined) -> Execution:
         from eigentensor.cache import Cache, default_folder  # what is only interpreted waits for no device

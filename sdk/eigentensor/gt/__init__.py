@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     )
     from eigentensor.gt.connection import close, connect, gpu_workers
     from eigentensor.gt.creation import arange, from_numpy, full, manual_seed, ones, rand, randn, tensor, zeros
-    from eigentensor.gt.tensors import Tensor, cat, maximum, minimum, no_grad, stack, where
+    from eigentensor.gt.several import cat, maximum, minimum, stack, where
+    from eigentensor.gt.tensors import Tensor, no_grad
 
 float64, float32, float16, int64, int32 = "float64", "float32", "float16", "int64", "int32"
 bool = "bool"  # noqa: A001 - GT's name
@@ -42,7 +43,8 @@ _load = loading(
         "config": "ShardConfig SignalConfig get_config get_signal_config load_config register_config",
         "connection": "close connect gpu_workers",
         "creation": "arange from_numpy full manual_seed ones rand randn tensor zeros",
-        "tensors": "Tensor cat maximum minimum no_grad stack where",
+        "several": "cat maximum minimum stack where",
+        "tensors": "Tensor no_grad",
     },
 )
 

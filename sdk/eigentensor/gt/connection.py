@@ -54,7 +54,7 @@ def open_session(session: Session) -> None:
         if path := _of_environment(LOG):
             from eigentensor.gt.log import instruction_log  # few want one
 
-            opened.sent = instruction_log(path)
+            opened.sent = instruction_log(path, session)
         if known := signals():
             _configure(session, known)
         _recorder = opened
@@ -88,7 +88,12 @@ def connect(address: str | None = None, token: str | None = None) -> None:
     if _recorder is not None:
         raise _opened_already()
     is_own = address is not None and address.rpartition(":")[0] in HERE
-    open_session(RemoteSession(None if is_own else address, token))
+    session = RemoteSession(None if is_own else address, token)
+    try:
+        open_session(session)
+    except ConfigError:
+        session.close()
+        raise
 
 
 def _opened_already() -> ConfigError:

@@ -8,7 +8,8 @@ import numpy as np
 from eigentensor.errors import CaptureError, ConfigError
 from eigentensor.gt.connection import recorder
 from eigentensor.gt.creation import arange, randn, zeros
-from eigentensor.gt.tensors import Tensor, maximum, no_grad, where
+from eigentensor.gt.several import maximum, where
+from eigentensor.gt.tensors import Tensor, no_grad
 from eigentensor.numerics.dtypes import DType
 from eigentensor.stream.gradients import Derivation
 from eigentensor.stream.operations import user_line

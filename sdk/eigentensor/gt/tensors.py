@@ -1,6 +1,7 @@
 """Tensors that work like PyTorch's: operators are recorded, and computed when somebody looks at a result."""
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from threading import local
 from typing import Any, TypeAlias, cast
@@ -52,6 +53,14 @@ def type_named(dtype: Any) -> DType:
         fix = "Use float32." if name == "float64" else f"Use one of {', '.join(DTYPES)}."
         raise CaptureError(f"{name} is no type of these tensors", fix=fix, line=user_line())
     return DTYPES[name]
+
+
+def _elementwise(op: str, meaning: str) -> Callable[["Tensor"], "Tensor"]:
+    def function(self: "Tensor") -> "Tensor":
+        return record(op, None, self)
+
+    function.__name__, function.__qualname__, function.__doc__ = op, f"Tensor.{op}", meaning
+    return function
 
 
 class Data:
@@ -210,91 +219,91 @@ class Tensor:
         return id(self)
 
     def __add__(self, other: Operand) -> "Tensor":
-        return _between("add", self, other)
+        return between("add", self, other)
 
     def __radd__(self, other: Operand) -> "Tensor":
-        return _between("add", other, self)
+        return between("add", other, self)
 
     def __sub__(self, other: Operand) -> "Tensor":
-        return _between("sub", self, other)
+        return between("sub", self, other)
 
     def __rsub__(self, other: Operand) -> "Tensor":
-        return _between("sub", other, self)
+        return between("sub", other, self)
 
     def __mul__(self, other: Operand) -> "Tensor":
-        return _between("mul", self, other)
+        return between("mul", self, other)
 
     def __rmul__(self, other: Operand) -> "Tensor":
-        return _between("mul", other, self)
+        return between("mul", other, self)
 
     def __truediv__(self, other: Operand) -> "Tensor":
-        return _between("div", self, other)
+        return between("div", self, other)
 
     def __rtruediv__(self, other: Operand) -> "Tensor":
-        return _between("div", other, self)
+        return between("div", other, self)
 
     def __floordiv__(self, other: Operand) -> "Tensor":
-        return _between("floordiv", self, other)
+        return between("floordiv", self, other)
 
     def __rfloordiv__(self, other: Operand) -> "Tensor":
-        return _between("floordiv", other, self)
+        return between("floordiv", other, self)
 
     def __mod__(self, other: Operand) -> "Tensor":
-        return _between("mod", self, other)
+        return between("mod", self, other)
 
     def __rmod__(self, other: Operand) -> "Tensor":
-        return _between("mod", other, self)
+        return between("mod", other, self)
 
     def __pow__(self, other: Operand) -> "Tensor":
-        return _between("pow", self, other)
+        return between("pow", self, other)
 
     def __rpow__(self, other: Operand) -> "Tensor":
-        return _between("pow", other, self)
+        return between("pow", other, self)
 
     def __matmul__(self, other: Operand) -> "Tensor":
-        return _record("matmul", None, self, tensor_of(other))
+        return record("matmul", None, self, tensor_of(other))
 
     def __rmatmul__(self, other: Operand) -> "Tensor":
-        return _record("matmul", None, tensor_of(other), self)
+        return record("matmul", None, tensor_of(other), self)
 
     def __and__(self, other: Operand) -> "Tensor":
-        return _between("and", self, other)
+        return between("and", self, other)
 
     def __or__(self, other: Operand) -> "Tensor":
-        return _between("or", self, other)
+        return between("or", self, other)
 
     def __xor__(self, other: Operand) -> "Tensor":
-        return _between("xor", self, other)
+        return between("xor", self, other)
 
     def __lt__(self, other: Operand) -> "Tensor":
-        return _between("lt", self, other)
+        return between("lt", self, other)
 
     def __gt__(self, other: Operand) -> "Tensor":
-        return _between("lt", other, self)
+        return between("lt", other, self)
 
     def __le__(self, other: Operand) -> "Tensor":
-        return _between("le", self, other)
+        return between("le", self, other)
 
     def __ge__(self, other: Operand) -> "Tensor":
-        return _between("le", other, self)
+        return between("le", other, self)
 
     def __eq__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return _between("eq", self, cast(Operand, other))
+        return NotImplemented if other is None or isinstance(other, str) else between("eq", self, cast(Operand, other))
 
     def __ne__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return _between("ne", self, cast(Operand, other))
+        return NotImplemented if other is None or isinstance(other, str) else between("ne", self, cast(Operand, other))
 
     def __neg__(self) -> "Tensor":
-        return _record("neg", None, self)
+        return record("neg", None, self)
 
     def __pos__(self) -> "Tensor":
         return self
 
     def __abs__(self) -> "Tensor":
-        return _record("abs", None, self)
+        return record("abs", None, self)
 
     def __invert__(self) -> "Tensor":
-        return _record("not", None, self)
+        return record("not", None, self)
 
     def __iadd__(self, other: Operand) -> "Tensor":
         return self._changed("add", other)
@@ -309,13 +318,16 @@ class Tensor:
         return self._changed("div", other)
 
     def __getitem__(self, key: Any) -> "Tensor":
-        if isinstance(key, Tensor) or (isinstance(key, tuple) and any(isinstance(part, Tensor) for part in key)):
-            raise _refused("a tensor is no index here", "Choose with gt.where, or take the elements with slices.")
+        if isinstance(key, Tensor) and key._value.kind.dtype.is_integer:
+            return record("rows", None, self, key)
+        if any(isinstance(part, Tensor) for part in (key if isinstance(key, tuple) else (key,))):
+            fix = "Index by one tensor of integers alone, which takes rows; choose with gt.where."
+            raise _refused("a tensor is no index here", fix)
         try:
             arg = subscript(key)
         except CaptureError as error:
             raise _refused(error.reason, error.fix) from None
-        return _record("index", arg, self)
+        return record("index", arg, self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise _refused("a part of a tensor is not assigned to", "Choose with gt.where, or join parts with gt.cat.")
@@ -325,9 +337,9 @@ class Tensor:
         changed, as a step of training does, and no gradient goes through that."""
         if isinstance(self._origin, Leaf):
             with no_grad():
-                result = _between(op, self, other)
+                result = between(op, self, other)
         else:
-            result = _between(op, self, other)
+            result = between(op, self, other)
             self._origin = result._origin
         self._set(result._value, op)
         return self
@@ -363,57 +375,19 @@ class Tensor:
         """`self ** exponent`."""
         return self**exponent
 
-    def exp(self) -> "Tensor":
-        """e to the power of each element."""
-        return _record("exp", None, self)
-
-    def log(self) -> "Tensor":
-        """The natural logarithm of each element."""
-        return _record("log", None, self)
-
-    def sqrt(self) -> "Tensor":
-        """The square root of each element."""
-        return _record("sqrt", None, self)
-
-    def abs(self) -> "Tensor":
-        """Each element without its sign."""
-        return _record("abs", None, self)
-
-    def sin(self) -> "Tensor":
-        """The sine of each element."""
-        return _record("sin", None, self)
-
-    def cos(self) -> "Tensor":
-        """The cosine of each element."""
-        return _record("cos", None, self)
-
-    def relu(self) -> "Tensor":
-        """Each element, or 0 where it is negative."""
-        return _record("relu", None, self)
-
-    def sigmoid(self) -> "Tensor":
-        """1/(1 + e⁻ˣ) of each element."""
-        return _record("sigmoid", None, self)
-
-    def tanh(self) -> "Tensor":
-        """The hyperbolic tangent of each element."""
-        return _record("tanh", None, self)
-
-    def gelu(self) -> "Tensor":
-        """x·Φ(x) of each element, exactly, without the approximation by tanh."""
-        return _record("gelu", None, self)
-
-    def silu(self) -> "Tensor":
-        """x·sigmoid(x) of each element."""
-        return _record("silu", None, self)
-
-    def softplus(self) -> "Tensor":
-        """log(1 + eˣ) of each element."""
-        return _record("softplus", None, self)
-
-    def reciprocal(self) -> "Tensor":
-        """One over each element."""
-        return _record("reciprocal", None, self)
+    exp = _elementwise("exp", "e to the power of each element.")
+    log = _elementwise("log", "The natural logarithm of each element.")
+    sqrt = _elementwise("sqrt", "The square root of each element.")
+    abs = _elementwise("abs", "Each element without its sign.")
+    sin = _elementwise("sin", "The sine of each element.")
+    cos = _elementwise("cos", "The cosine of each element.")
+    relu = _elementwise("relu", "Each element, or 0 where it is negative.")
+    sigmoid = _elementwise("sigmoid", "1/(1 + e⁻ˣ) of each element.")
+    tanh = _elementwise("tanh", "The hyperbolic tangent of each element.")
+    gelu = _elementwise("gelu", "x·Φ(x) of each element, exactly, without the approximation by tanh.")
+    silu = _elementwise("silu", "x·sigmoid(x) of each element.")
+    softplus = _elementwise("softplus", "log(1 + eˣ) of each element.")
+    reciprocal = _elementwise("reciprocal", "One over each element.")
 
     def softmax(self, axis: int = -1) -> "Tensor":
         """Powers of e that add up to 1 along an axis."""
@@ -427,35 +401,35 @@ class Tensor:
 
     def clip(self, low: float, high: float) -> "Tensor":
         """Each element moved into low…high."""
-        return _between("minimum", _between("maximum", self, low), high)
+        return between("minimum", between("maximum", self, low), high)
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """The sum along axes, by default along all."""
-        return _record("sum", (_axes(axis), keepdims), self)
+        return record("sum", (_axes(axis), keepdims), self)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """The mean along axes, by default along all."""
-        return _record("mean", (_axes(axis), keepdims), self)
+        return record("mean", (_axes(axis), keepdims), self)
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """The largest element along axes; of several, each has its share of the gradient."""
-        return _record("max", (_axes(axis), keepdims), self)
+        return record("max", (_axes(axis), keepdims), self)
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """The smallest element along axes; of several, each has its share of the gradient."""
-        return _record("min", (_axes(axis), keepdims), self)
+        return record("min", (_axes(axis), keepdims), self)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> "Tensor":
         """The first place of the largest element, an int32."""
-        return _record("argmax", (axis, keepdims), self)
+        return record("argmax", (axis, keepdims), self)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> "Tensor":
         """The first place of the smallest element, an int32."""
-        return _record("argmin", (axis, keepdims), self)
+        return record("argmin", (axis, keepdims), self)
 
     def reshape(self, *shape: int | Sequence[int]) -> "Tensor":
         """The same elements in row-major order in another shape; one extent may be -1."""
-        return _record("reshape", _spread(shape), self)
+        return record("reshape", whole_numbers(shape), self)
 
     def view(self, *shape: int | Sequence[int]) -> "Tensor":
         """As `reshape`: tensors never share elements."""
@@ -467,7 +441,7 @@ class Tensor:
 
     def expand(self, *shape: int | Sequence[int]) -> "Tensor":
         """The tensor repeated to a shape, by the rules of broadcasting."""
-        return _record("expand", _spread(shape), self)
+        return record("expand", whole_numbers(shape), self)
 
     def unsqueeze(self, dim: int) -> "Tensor":
         """Another axis of extent 1 at this place."""
@@ -478,7 +452,7 @@ class Tensor:
         """Without this axis if its extent is 1; by default without all of them."""
         gone = {_place(dim, self.ndim)} if dim is not None else set(range(self.ndim))
         shape = tuple(e for axis, e in enumerate(self.shape) if axis not in gone or e != 1)
-        return _record("reshape", shape, self)
+        return record("reshape", shape, self)
 
     def transpose(self, dim0: int = -2, dim1: int = -1) -> "Tensor":
         """Two axes in each other's place, by default the last two."""
@@ -489,15 +463,15 @@ class Tensor:
 
     def permute(self, *dims: int | Sequence[int]) -> "Tensor":
         """The axes in this order."""
-        return _record("permute", _spread(dims), self)
+        return record("permute", whole_numbers(dims), self)
 
     def flip(self, *dims: int | Sequence[int]) -> "Tensor":
         """The elements in reverse order along these axes."""
-        return _record("flip", _spread(dims), self)
+        return record("flip", whole_numbers(dims), self)
 
     def pad(self, widths: Sequence[tuple[int, int]]) -> "Tensor":
         """Zeros: so many before and after along each axis."""
-        return _record("pad", tuple((before, after) for before, after in widths), self)
+        return record("pad", tuple(whole_numbers(pair) for pair in widths), self)
 
     def split(self, size: int, dim: int = 0) -> list["Tensor"]:
         """Parts of this extent along an axis; the last one may be shorter."""
@@ -514,7 +488,7 @@ class Tensor:
 
     def astype(self, dtype: Any) -> "Tensor":
         """The elements in another type."""
-        return _record("cast", type_named(dtype), self)
+        return record("cast", type_named(dtype), self)
 
 
 class _Gradient(Tensor):
@@ -536,21 +510,27 @@ def _refused(reason: str, fix: str) -> CaptureError:
     return CaptureError(reason, fix=fix, line=user_line())
 
 
-def _spread(values: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(values[0]) if len(values) == 1 and not isinstance(values[0], int) else values
+def whole_numbers(values: Sequence[Any]) -> tuple[int, ...]:
+    """Whole numbers, given one by one or as one sequence. Raises CaptureError, with the line, for anything else."""
+    given = values if len(values) != 1 or hasattr(values[0], "__index__") else values[0]
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError:
+        raise _refused(f"{given!r} are no whole numbers", "Give integers.") from None
 
 
 def _axes(axis: Axes) -> Axes:
-    return axis if axis is None or isinstance(axis, int) else tuple(axis)
+    return None if axis is None else whole_numbers((axis,))
 
 
 def _place(dim: int, rank: int) -> int:
+    (dim,) = whole_numbers((dim,))
     if not -rank <= dim < rank:
         raise _refused(f"there is no axis {dim} of {rank}", "Count axes from 0, or from the end with -1.")
     return dim % rank
 
 
-def _record(op: str, arg: Any, *operands: Tensor) -> Tensor:
+def record(op: str, arg: Any, *operands: Tensor) -> Tensor:
     """An instruction on tensors, remembered if it leads to one whose gradient is wanted."""
     own = recorder()
     value = own.emit(op, arg, *[operand._value for operand in operands])
@@ -567,21 +547,21 @@ def _step(own: Recorder, op: str, arg: Any, value: Value, operands: Sequence[Ten
     return Step(op, arg, values, value, below, own.scope.backward)
 
 
-def _between(op: str, a: Operand, b: Operand) -> Tensor:
+def between(op: str, a: Operand, b: Operand) -> Tensor:
     """An operation of two tensors, or of one and a number."""
     if isinstance(a, Tensor):
         if isinstance(b, Tensor):
-            return _record(op, None, a, b)
+            return record(op, None, a, b)
         if isinstance(b, int | float):
-            return _record(op, (1, encoded(b)), a)
+            return record(op, (1, encoded(b)), a)
     elif isinstance(a, int | float) and isinstance(b, Tensor):
-        return _record(op, (0, encoded(a)), b)
-    return _record(op, None, tensor_of(a), tensor_of(b))
+        return record(op, (0, encoded(a)), b)
+    return record(op, None, tensor_of(a), tensor_of(b))
 
 
 def repeated(x: Tensor) -> Tensor:
     """The same elements once more."""
-    return _record("reshape", x.shape, x)
+    return record("reshape", x.shape, x)
 
 
 def tensor_of(value: Operand) -> Tensor:
@@ -603,33 +583,3 @@ def placed(values: Any, dtype: DType) -> Tensor:
             f"no tensor of {_NAMES[dtype]}: {error}", fix="Give numbers, all rows equally long."
         ) from None
     return Tensor(recorder().put(elements, dtype))
-
-
-def where(condition: Operand, a: Operand, b: Operand) -> Tensor:
-    """`a` where the condition holds, else `b`."""
-    test = tensor_of(condition)
-    if isinstance(b, int | float) and isinstance(a, Tensor):
-        return _record("where", (2, encoded(b)), test, a)
-    if isinstance(a, int | float) and isinstance(b, Tensor):
-        return _record("where", (1, encoded(a)), test, b)
-    return _record("where", None, test, tensor_of(a), tensor_of(b))
-
-
-def maximum(a: Operand, b: Operand) -> Tensor:
-    """The larger one of each pair; equal ones share the gradient."""
-    return _between("maximum", a, b)
-
-
-def minimum(a: Operand, b: Operand) -> Tensor:
-    """The smaller one of each pair; equal ones share the gradient."""
-    return _between("minimum", a, b)
-
-
-def cat(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors one after the other along an axis."""
-    return _record("concat", axis, *tensors)
-
-
-def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis."""
-    return cat([each.unsqueeze(axis) for each in tensors], axis)

@@ -13,16 +13,14 @@ from eigentensor.regions.boxes import whole_box
 from eigentensor.sharding.cluster import MESSAGE, Cluster, Lies, candidates, lacking, likely
 from eigentensor.sharding.layout import Layout, Place, volumes
 
-#: Ways to place the calls before that are kept.
-WAYS = 3
 
-
-def places(cluster: Cluster, weight: float) -> tuple[Place, ...]:
-    """Where each call is computed. `weight` is what a byte costs that all workers hold at once, beside one moved."""
+def places(cluster: Cluster, weight: float, most: int) -> tuple[Place, ...]:
+    """Where each call is computed, if at most so many ways are kept to place the calls before. `weight` is what a byte
+    costs that all workers hold at once, beside one that is moved."""
     lies = {number: Lies(layout) for number, layout in cluster.layouts}
     ways = [_Way(None, 0.0, lies, (0,) * cluster.count, 0, 0)]
     for call in range(len(cluster.program.calls)):
-        ways = _kept(cluster, call, ways, weight * cluster.count)
+        ways = _kept(cluster, call, ways, weight * cluster.count)[:most]
     found, placed = list[Place](), ways[0].placed
     while placed is not None:
         found.append(placed.place)
@@ -50,7 +48,7 @@ class _Way:
 
 
 def _kept(cluster: Cluster, call: int, ways: Iterable[_Way], weight: float) -> list[_Way]:
-    """The cheapest ways on, among them the cheapest for each place of this call."""
+    """All ways on that differ in what is where, by cost, but the cheapest for each place of this call before others."""
     options, best = candidates(cluster, call), dict[int, tuple[float, _Way]]()
     for way in ways:
         for place in likely(options, way.held):
@@ -61,7 +59,7 @@ def _kept(cluster: Cluster, call: int, ways: Iterable[_Way], weight: float) -> l
     ordered = [on for _, on in sorted(best.values(), key=lambda item: item[0])]
     first = {on.placed and on.placed.place: on for on in reversed(ordered)}
     apart = {id(on) for on in first.values()}
-    return [*(on for on in ordered if id(on) in apart), *(on for on in ordered if id(on) not in apart)][:WAYS]
+    return [*(on for on in ordered if id(on) in apart), *(on for on in ordered if id(on) not in apart)]
 
 
 class _Going:

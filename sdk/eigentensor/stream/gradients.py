@@ -121,7 +121,7 @@ class Derivation:
         """The gradient of a reduction, repeated along the axes that went away."""
         axes, keeps = arg
         shape = to.kind.shape
-        if not keeps:
+        if not keeps and gradient.kind.shape:
             gone = axes_of(axes, len(shape))
             kept = tuple(1 if a in gone else e for a, e in enumerate(shape))
             gradient = self.emit("reshape", kept, gradient)
@@ -189,7 +189,9 @@ def _pow(d: Derivation, step: Step, g: Value) -> Gradients:
 
     def of_base() -> Value:
         if not isinstance(b, Value):
-            return d("mul", g, d("mul", d("pow", a, b - 1), float(b))) if b else d("mul", g, 0.0)
+            if b == 0:
+                return d("mul", g, 0.0)
+            return d("mul", g, d("mul", a if b == 2 else d("pow", a, b - 1), float(b)))
         return d("mul", g, d("mul", b, d("pow", a, d("sub", b, 1.0))))
 
     def of_exponent() -> Value:
@@ -305,6 +307,19 @@ def _index(d: Derivation, step: Step, g: Value) -> Gradients:
     return [d.emit("pad", tuple(widths), g) if any(map(any, widths)) else g]
 
 
+def _rows(d: Derivation, step: Step, g: Value) -> Gradients:
+    """Each row of the table has the gradients of all places where it was taken, added up in their order."""
+    assert step.operands is not None
+    table, numbers = step.operands
+    count, taken = table.kind.shape[0], prod(numbers.kind.shape)
+    row = d.emit("reshape", (1, taken), numbers)
+    row = d.emit("where", None, d("lt", row, 0), d("add", row, count), row)
+    own = d.emit("reshape", (count, 1), d.emit("arange", (0, count, 1)))
+    is_taken = d.emit("cast", g.kind.dtype, d("eq", own, row))
+    total = d.emit("matmul", None, is_taken, d.emit("reshape", (taken, prod(table.kind.shape[1:])), g))
+    return [d.emit("reshape", table.kind.shape, total), None]
+
+
 def _pad(d: Derivation, step: Step, g: Value) -> Gradients:
     shape = _one(step).kind.shape
     cut = tuple((before, before + e, 1) for e, (before, _) in zip(shape, step.arg, strict=True))
@@ -373,7 +388,8 @@ def _gelu(d: Derivation, step: Step, g: Value) -> Gradients:
 RULES: dict[str, Rule] = {
     "add": _add, "sub": _sub, "mul": _mul, "div": _div, "pow": _pow, "maximum": _extreme, "minimum": _extreme,
     "matmul": _matmul, "where": _where, "sum": _sum, "mean": _mean, "max": _largest, "min": _largest,
-    "index": _index, "pad": _pad, "concat": _concat, "permute": _permute, "sigmoid": _sigmoid, "tanh": _tanh,
+    "index": _index, "rows": _rows,
+    "pad": _pad, "concat": _concat, "permute": _permute, "sigmoid": _sigmoid, "tanh": _tanh,
     "abs": _abs, "cos": _cosine, "reciprocal": _reciprocal, "silu": _silu, "gelu": _gelu,
     "neg": lambda d, step, g: [d.emit("neg", None, g)],
     "exp": lambda d, step, g: [d("mul", g, _result(step))],

@@ -241,9 +241,9 @@ class Recorder:
         if self._signals.get(root) != segment.signals:
             self._signals[root] = segment.signals
             self.session.define(segment.program, segment.signals)
+        self.session.run(root, named, outputs, freed=freed)
         if self.sent is not None:
             self.sent(root, key, segment)
-        self.session.run(root, named, outputs, freed=freed)
         return Ended(key, of_input, dict(zip(outputs.values(), key.wanted, strict=True)))
 
     def _segment(self, key: Key) -> tuple[Segment, bytes]:

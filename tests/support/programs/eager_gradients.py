@@ -31,6 +31,8 @@ INPUTS: dict[str, Values] = {
 #: Numbers that have no gradient.
 GIVEN: dict[str, Values] = {
     "classes": np.array([3, 0, 1], np.int64),
+    "places": np.array([[2, 0, 2], [-1, 1, -3]], np.int64),
+    "ones": np.array([1, 0, 1, 1], np.int64),
     "shares": np.array([[0.1, 0.2, 0.3, 0.4], [1, 0, 0, 0], [0, 0.5, 0.5, 0]], np.float32),
     "yes": np.array([[1, 0, 1, 0], [0, 1, 1, 0], [1, 1, 0, 1]], np.float32),
     "no": np.array([[1], [0], [1]], np.float32),
@@ -117,6 +119,8 @@ CASES: dict[str, Case] = {
     "every other": Case("a", "a[:, 1::2] ** 2"),
     "every third from the end": Case("t", "t[..., 3::-3] ** 2", "t.flip(-1)[..., ::3] ** 2"),
     "a new axis": Case("a", "a[:, None, 2:] * 2"),
+    "rows by number": Case("a", "a[places] ** 2"),
+    "rows of many axes by number": Case("t", "t[ones] ** 2"),
     "twice the same": Case("a", "a[0] * a[0:2]"),
     "split": Case("a", "a.split(3, 1)[0] * 2"),
     "chunk": Case("t", "t.chunk(2, 2)[1] ** 2"),
