@@ -29,12 +29,12 @@ def with_inputs_alone(program: Program) -> Program:
     names = [result.name for result in program.results]
     if twice := {name for name in names if names.count(name) > 1}:
         raise BindingError(f"{min(twice)!r} is both an output and a state of the program", fix="Rename the output.")
-    given = [b if b.role is Role.CONSTANT else b._replace(role=Role.INPUT) for b in program.buffers]
-    order = sorted(range(len(given)), key=lambda n: (given[n].role, given[n].name if given[n].name else n))
+    records = [b if b.role is Role.CONSTANT else b._replace(role=Role.INPUT) for b in program.buffers]
+    order = sorted(range(len(records)), key=lambda n: (records[n].role, records[n].name if records[n].name else n))
     place = {old: new for new, old in enumerate(order)}
     return replace(
         program,
-        buffers=tuple(given[old] for old in order),
+        buffers=tuple(records[old] for old in order),
         calls=tuple(c._replace(arguments=tuple(place.get(a, a) for a in c.arguments)) for c in program.calls),
         results=tuple(sorted((r._replace(kind=Kind.OUTPUT) for r in program.results), key=lambda r: r.name)),
         max_repeat=1,
@@ -49,18 +49,18 @@ def execute(
     program = with_inputs_alone(decode(file.read_bytes()))
     tensors, numbers, handles = _tensors(inputs), _variables(variables), count(1)
     check_names("tensor", program.named(Role.INPUT), tensors)
-    root, given, made = session.define(program), dict[str, int](), dict[str, int]()
+    root, taken, made = session.define(program), dict[str, int](), dict[str, int]()
     for name, buffer in program.named(Role.INPUT).items():
         value = tensors[name]
         if value.shape != buffer.shape or value.dtype != STORAGE[buffer.dtype]:
             raise BindingError(
                 f"tensor {name!r}: expected {wanted(buffer)}, given {value.dtype} of shape {value.shape}"
             )
-        given[name] = next(handles)
-        session.put(given[name], value, buffer.dtype)
+        taken[name] = next(handles)
+        session.put(taken[name], value, buffer.dtype)
     for name in program.outputs:
         made[name] = next(handles)
-    session.run(root, given, made, numbers, freed=list(given.values()))
+    session.run(root, taken, made, numbers, freed=list(taken.values()))
     return program, {name: session.get(handle) for name, handle in made.items()}
 
 

@@ -170,7 +170,7 @@ def test_others_come_over_tls_with_a_token_of_their_role_and_in_no_other_way(tmp
             old.wrap_socket(plain)
 
 
-def said(address: Address, data: bytes, *, secured: bool = True) -> bytes:
+def answered(address: Address, data: bytes, *, secured: bool = True) -> bytes:
     """What the door answers to bytes, until it ends the connection."""
     plain = socket.create_connection((address.host, address.port), 10)
     with tls.context().wrap_socket(plain) if secured else plain as speaking:
@@ -196,12 +196,12 @@ def test_whoever_speaks_otherwise_is_refused_and_nobody_else_notices(tmp_path: P
         address = c.listen()
         pickled = pickle.dumps(square)
         with c.session() as session:
-            assert said(address, hello(), secured=False)[:1] != b"\x40"  # a TLS alert, or nothing
+            assert answered(address, hello(), secured=False)[:1] != b"\x40"  # a TLS alert, or nothing
             for data in (pickled, b"GET / HTTP/1.1\r\n\r\n", encode(frames.Stats(), 1), hello()[:-1] + b"\xff" * 300):
-                [(_, answer)] = Reader(ANSWERED).feed(said(address, data))
+                [(_, answer)] = Reader(ANSWERED).feed(answered(address, data))
                 assert isinstance(answer, frames.Failed) and answer.error == "FrameRefused"
             for wrong in (hello(version=VERSION + 1), hello(semantics=SEMANTICS + 1)):
-                [(_, answer)] = Reader(ANSWERED).feed(said(address, wrong))
+                [(_, answer)] = Reader(ANSWERED).feed(answered(address, wrong))
                 assert isinstance(answer, frames.Failed) and answer.error == "NotAdmitted"
             for behind in (encode(frames.Get(1), 3), encode(frames.Watch(frames.Topic.STATUS), 2), pickled):
                 connection = Connection(address, Role.CLIENT, CLIENT)

@@ -42,7 +42,7 @@ def done(of: Session, job: Job) -> None:
         of.leave(tensor)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(FRAMES, max_size=30))
 def test_a_session_stays_whole_whatever_comes(sent: list[frames.Frame | str]) -> None:
     of, sequence = Session(1, bytes(16), "me", Quota(held=100, handles=6, queued=5), count(1)), 1
