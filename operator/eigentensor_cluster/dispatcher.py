@@ -18,6 +18,7 @@ from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.sharding.signals import Signals
+from eigentensor_cluster.engine.executing import MEMORY
 from eigentensor_cluster.engine.interface import NO_SIGNALS, Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
@@ -84,6 +85,12 @@ class Dispatcher:
     def balance(self, session: Session) -> float:
         """Seconds of a slot that a session may still take before others."""
         return self._turns.balance(session.number)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that one program may take for its buffers at the workers that are there: those of a slot; 0 where there
+        is none."""
+        return MEMORY if self.places else 0
 
     def settle(self, session: Session) -> None:
         """Frees what a session dropped, and begins what can begin: to be called when it took frames."""

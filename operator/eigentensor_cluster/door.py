@@ -274,7 +274,7 @@ class _Conversation:
         if isinstance(frame, frames.End):
             self.is_over = True
         elif isinstance(frame, frames.Stats):
-            self._peer.send(self._session.statistics(sequence))
+            self._peer.send(self._session.statistics(sequence, self._dispatcher.memory))
         elif isinstance(frame, frames.Get):
             await self._get(sequence, frame.handle)
 
