@@ -17,6 +17,7 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor_client.calls import Both, CallHandle, Calls, Handle, Options, Received, before, talking
 from eigentensor_client.channels.functions import ChannelCalls
 from eigentensor_client.channels.operators import Operators, Terms
+from eigentensor_client.clusters import executed
 from eigentensor_client.results import Plan
 from eigentensor_client.steps import in_thread
 from eigentensor_client.transfer import silent
@@ -106,6 +107,27 @@ class Function(Generic[P, R]):
     def _filled(self, use: Use, results: Results) -> R:
         returned: R = use.returns.filled(use.captured.graph.program, results.outputs, results.states)
         return returned
+
+    def on(self, cluster: str | None = None, token: str | None = None) -> Both[P, R]:
+        """The same function, computed by a cluster: `on(address)(x)`, and `await on(address).aio(x)`.
+
+        `cluster` is the address that `cluster up` shows, by default that of the environment or this user's own; `token`
+        names the file that lets in. What comes back has the bits that `local` gives; nothing is paid. Weights are put
+        there once, and again when a value of theirs changes. A call raises BindingError, CaptureError, what the
+        execution raises, and ClusterError where the cluster is away or lets nobody in like this.
+        """
+
+        def blocks(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._alone(args, kwargs) as use:
+                return self._filled(use, executed(use, cluster, token))
+
+        async def aio(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._alone(args, kwargs) as use:
+                results = await in_thread(executed, use, cluster, token)
+                await asyncio.sleep(0)  # a cancellation meanwhile comes here: nothing is assigned
+                return self._filled(use, results)
+
+        return Both(blocks, aio)
 
     # ---- Paid ----
 

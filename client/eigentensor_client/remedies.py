@@ -27,6 +27,7 @@ _WORDS: Mapping[str, str] = {
     "collateral": "less collateral: a lower --max-price, or fewer --verifiers",
     "cap": "less collateral: a lower --max-price, or fewer --verifiers",
     "seats": f"{_PATIENCE}: too few others are enlisted to check it",
+    "cluster": f"{_PATIENCE}: until its cluster answers again",
     "core": f"{_PATIENCE}: until EigenLayer can slash again",
     "chain": f"{_PATIENCE}: what the chain refused is tried again",
     "draining": f"{_ANOTHER}: no more is accepted",

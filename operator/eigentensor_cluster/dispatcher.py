@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.sharding.signals import Signals
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
@@ -48,9 +49,9 @@ class Claim(NamedTuple):
 class Dispatcher:
     """Sessions on one side, workers on the other."""
 
-    def __init__(self, quota: Quota | None = None, log: Log | None = None) -> None:
-        """`log` takes what happens."""
-        self.quota, self.log = quota or Quota(), log or Log()
+    def __init__(self, quota: Quota | None = None, log: Log | None = None, signals: Signals | None = None) -> None:
+        """`log` takes what happens, `signals` are those of sessions that have none of their own."""
+        self.quota, self.log, self.signals = quota or Quota(), log or Log(), signals or Signals()
         self.sessions: dict[int, Session] = {}
         self.places: dict[Worker, Place] = {}
         self.replays = 0  #: runs that were executed again since their results were lost
@@ -63,7 +64,8 @@ class Dispatcher:
 
     def begin(self, member: str, weight: float = 1.0) -> Session:
         """A new session of somebody, whose runs count by that weight."""
-        session = Session(next(self._numbers), secrets.token_bytes(IDENTITY), member, self.quota, self._tensors)
+        number, identity = next(self._numbers), secrets.token_bytes(IDENTITY)
+        session = Session(number, identity, member, self.quota, self._tensors, signals=self.signals)
         self.sessions[session.number] = session
         self.log.record(Event.CONNECT, f"CLIENT {session.number}", "HELLO", member=member, weight=weight)
         self._turns.join(session.number, weight)
@@ -100,6 +102,12 @@ class Dispatcher:
     def balance(self, session: Session) -> float:
         """Seconds of a slot that a session may still take before others."""
         return self._turns.balance(session.number)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that one program may take for its buffers at the workers that are there: those of a slot; 0 where there
+        is none."""
+        return max((worker.memory for worker in self.places), default=0)
 
     def settle(self, session: Session) -> None:
         """Frees what a session dropped, and begins what can begin: to be called when it took frames."""
@@ -154,29 +162,22 @@ class Dispatcher:
             self._begin(self.sessions[chosen])
 
     def _next(self, session: Session) -> Job | None:
-        """The run that a session begins next, if one can begin."""
-        if (job := self._next_again(session)) is not None:
-            return job
-        while session.queue:
-            job = session.queue[0]
-            if (poison := job.poison) is None:
-                return job if self._is_ready(session, job) else self._next_again(session)
-            session.queue.popleft()
-            self._poisoned(session, job, poison)
-        return None
-
-    def _next_again(self, session: Session) -> Job | None:
-        """The same of runs that are executed again, those too that were only now seen to be needed."""
-        count = -1
-        while len(session.again) > count:
-            count = len(session.again)
+        """The run that a session begins next, if one can begin. What is lost of its inputs is made again: that may be
+        what begins."""
+        while True:
+            before = self.replays
             for job in list(session.again):
                 if (poison := job.poison) is not None:
                     session.again.remove(job)
                     self._poisoned(session, job, poison)
                 elif self._is_ready(session, job):
                     return job
-        return None
+            while session.queue and (poison := session.queue[0].poison) is not None:
+                self._poisoned(session, session.queue.popleft(), poison)
+            if session.queue and self._is_ready(session, session.queue[0]):
+                return session.queue[0]
+            if self.replays == before:
+                return None
 
     def _is_ready(self, session: Session, job: Job) -> bool:
         if job.is_ready:

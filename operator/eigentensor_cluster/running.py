@@ -1,8 +1,6 @@
 """One program at a cluster, with what files hold: as `cluster run` executes it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,58 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cluster.remote import RemoteSession
+from eigentensor.cluster.resident import Resident, with_inputs_alone
 from eigentensor.errors import BindingError
 from eigentensor.merkle import program_root
 from eigentensor.numerics.dtypes import DType
-from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.codec import decode, encode
-from eigentensor.program.fitting import check_names, wanted
-from eigentensor.program.model import Kind, Program, Role
+from eigentensor.program.model import Program
 from eigentensor.store.tensors import load_safetensors, save_safetensors
 from eigentensor_cluster.schemas import ClusterResult, ClusterRun
 
 Values = Mapping[str, NDArray[Any]]
 
 
-def with_inputs_alone(program: Program) -> Program:
-    """The same computation, whose weights and states are inputs, and whose new states are outputs. Raises BindingError
-    where a new state and an output have one name."""
-    names = [result.name for result in program.results]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise BindingError(f"{min(twice)!r} is both an output and a state of the program", fix="Rename the output.")
-    given = [b if b.role is Role.CONSTANT else b._replace(role=Role.INPUT) for b in program.buffers]
-    order = sorted(range(len(given)), key=lambda n: (given[n].role, given[n].name if given[n].name else n))
-    place = {old: new for new, old in enumerate(order)}
-    return replace(
-        program,
-        buffers=tuple(given[old] for old in order),
-        calls=tuple(c._replace(arguments=tuple(place.get(a, a) for a in c.arguments)) for c in program.calls),
-        results=tuple(sorted((r._replace(kind=Kind.OUTPUT) for r in program.results), key=lambda r: r.name)),
-        max_repeat=1,
-    )
-
-
 def execute(
     session: RemoteSession, file: Path, inputs: Sequence[str], variables: Sequence[str]
 ) -> tuple[Program, Values]:
     """The results of a program file, and what was executed. Inputs are NAME=@FILE.npy or @FILE.safetensors, which may
-    hold weights and states too, variables NAME=NUMBER. Raises BindingError for what does not fit, ProgramError."""
-    program = with_inputs_alone(decode(file.read_bytes()))
-    tensors, numbers, handles = _tensors(inputs), _variables(variables), count(1)
-    check_names("tensor", program.named(Role.INPUT), tensors)
-    root, given, made = session.define(program), dict[str, int](), dict[str, int]()
-    for name, buffer in program.named(Role.INPUT).items():
-        value = tensors[name]
-        if value.shape != buffer.shape or value.dtype != STORAGE[buffer.dtype]:
-            raise BindingError(
-                f"tensor {name!r}: expected {wanted(buffer)}, given {value.dtype} of shape {value.shape}"
-            )
-        given[name] = next(handles)
-        session.put(given[name], value, buffer.dtype)
-    for name in program.outputs:
-        made[name] = next(handles)
-    session.run(root, given, made, numbers, freed=list(given.values()))
-    return program, {name: session.get(handle) for name, handle in made.items()}
+    hold weights and states too, variables NAME=NUMBER. What was executed has inputs alone. Raises BindingError for what
+    does not fit, ProgramError."""
+    program = decode(file.read_bytes())
+    if twice := program.outputs.keys() & program.new_states.keys():
+        raise BindingError(f"{min(twice)!r} is both an output and a state of the program", fix="Rename the output.")
+    results = Resident(session, program).run(_tensors(inputs), _variables(variables)).results
+    return with_inputs_alone(program).program, results.outputs | results.states
 
 
 def written(program: Program, results: Values, file: Path | None) -> ClusterRun:

@@ -99,11 +99,13 @@ class Session:
             self._free((self._gathered.number,))
             self._gathered = None
 
-    def statistics(self, asked: int) -> frames.Statistics:
-        """The answer to frame `asked`."""
+    def statistics(self, asked: int, memory: int) -> frames.Statistics:
+        """The answer to frame `asked`, where one program may take so many bytes."""
         workers = tuple(frames.Worked(name, share.runs, share.seconds) for name, share in self.shares.items())
         programs = sum(isinstance(one, Defined) for one in self.programs.values())
-        return frames.Statistics(asked, len(self.tensors), self.held, programs, self.runs, self.compiled, workers)
+        return frames.Statistics(
+            asked, len(self.tensors), self.held, programs, self.runs, self.compiled, workers, memory
+        )
 
     def use(self, tensor: Tensor) -> None:
         """Somebody is going to read a tensor."""

@@ -2,18 +2,20 @@
 
 import fcntl
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from platformdirs import user_data_path
 
 from eigentensor.errors import ConfigError
+from eigentensor.sharding.signals import Signals
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a cluster is set up. `folder` has its socket, `kept` what outlives it; `bind` is where others reach it, `log`
-    the file of its instruction log, `memory` the bytes that a slot of its own has; 0: its share of the machine's."""
+    the file of its instruction log, `signals` are those of sessions that have none of their own, `memory` the bytes
+    that a slot of its own has; 0: its share of the machine's."""
 
     folder: Path
     slots: int
@@ -22,6 +24,7 @@ class Settings:
     trusts: bool = False
     device: str | None = None
     log: str | None = None
+    signals: Signals = field(default_factory=Signals)
     memory: int = 0
     kept: Path = user_data_path("eigentensor") / "cluster"
 

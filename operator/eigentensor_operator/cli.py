@@ -8,7 +8,9 @@ import typer
 from eigentensor_operator import owner
 from eigentensor_operator.options import (
     AsJson,
+    ClusterToken,
     DataDir,
+    Device,
     Keystore,
     MinPrice,
     Network,
@@ -32,7 +34,8 @@ app.command()(owner.up)
 def bench(
     network: Network = None,
     data_dir: DataDir = None,
-    device: Annotated[str | None, typer.Option("--device", help="CPU (the default), CPU:LLVM, CL or CUDA.")] = None,
+    device: Device = None,
+    cluster_token: ClusterToken = None,
     price_per_hour: PricePerHour = None,
     margin: Annotated[str | None, typer.Option("--margin", help="Asked beyond the costs: 0.1 for a tenth.")] = None,
     interest: Annotated[str | None, typer.Option("--interest", help="What locked tokens cost a year: 0.03.")] = None,
@@ -50,14 +53,15 @@ def bench(
 ) -> None:
     """Measure this machine, and say what tasks must pay for it: computing, gas, games, what they lock, and a margin."""
     asked = {
-        "device": device, "price_per_hour": price_per_hour, "margin": margin, "interest": interest,
+        "device": device, "cluster_token": None if cluster_token is None else str(cluster_token.absolute()),
+        "price_per_hour": price_per_hour, "margin": margin, "interest": interest,
         "disputed": disputed, "min_price": min_price,
     }  # fmt: skip
     from eigentensor.chain import Network as NetworkFile
     from eigentensor.chain import Reader
     from eigentensor_operator.bench import measure
     from eigentensor_operator.config import Settings, write_file
-    from eigentensor_operator.device import Device
+    from eigentensor_operator.device import device_of
     from eigentensor_operator.quoting import prices, speed
 
     settings = Settings.load(network=network, data_dir=data_dir, unsafe_no_sandbox=unsafe_no_sandbox or None, **asked)
@@ -65,7 +69,8 @@ def bench(
     chain = Reader(network_file)
     chain.node.check()
     head(network_file.name, "none")
-    machine = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
+    unsafe, token = settings.unsafe_no_sandbox, settings.cluster_token
+    machine = device_of(settings.device, settings.max_memory, unsafe=unsafe, token=token)
     note("holds the device to the reference")
     machine.check()
     measured = measure(machine, network_file.gateway_url, note)
@@ -84,9 +89,8 @@ def run(
     password_file: PasswordFile = None,
     address: Annotated[str | None, typer.Option("--address", help="The operator; by default the signer.")] = None,
     data_dir: DataDir = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="Executes programs: CPU (the default), CPU:LLVM, CL or CUDA.")
-    ] = None,
+    device: Device = None,
+    cluster_token: ClusterToken = None,
     min_price: MinPrice = None,
     price_per_hour: PricePerHour = None,
     max_memory: Annotated[int | None, typer.Option("--max-memory", help="Bytes that a task may need.")] = None,

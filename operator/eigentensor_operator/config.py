@@ -96,6 +96,7 @@ class Settings(BaseSettings):
     address: Address = ""
     data_dir: Path = Field(default_factory=lambda: platformdirs.user_data_path("eigentensor") / "operator")
     device: str = "CPU"
+    cluster_token: Path | None = None
     unsafe_no_sandbox: bool = False
 
     min_price: Tokens = "0"

@@ -12,7 +12,7 @@ import structlog
 from eigentensor import task as t
 from eigentensor.chain import Chain, Head
 from eigentensor.dispute import deadline_of
-from eigentensor.errors import ChainError, StoreError
+from eigentensor.errors import ChainError, ClusterError, ConnectionLost, StoreError, WorkerLost
 from eigentensor.task.due import position_of
 from eigentensor_operator import events, machine, taking
 from eigentensor_operator.batches.running import Running
@@ -32,6 +32,7 @@ from eigentensor_operator.store import Store, changed
 KNOWN_HEADS = 256  # how deep a reorganisation is noticed as such
 PING = 15.0  # seconds between questions to the gateway, which is given what is asked then
 REREAD = 16  # blocks that a restart may read once more, so that not every block writes to the disk
+AGAIN = 2.0  # seconds between attempts to reach a cluster that is away
 SILENCE = 45.0  # seconds without an answer after which something counts as down
 
 
@@ -59,6 +60,8 @@ class Daemon:
         self._drain_file = drain_file
         self._poll = poll
         self._ready = ready
+        self._is_ready = False
+        self._is_testing = True
         self._unfit: Exception | None = None
         self._log = structlog.get_logger()
         self._inbox: SimpleQueue[Callable[[], Event | None] | None] = SimpleQueue()
@@ -229,22 +232,38 @@ class Daemon:
 
     def _conclude(self, step: Step, outcome: Outcome, seconds: float) -> Event:
         self.monitor.concluded(step, outcome, seconds)
+        is_away = isinstance(outcome, Undone) and outcome.reason.code is Code.CLUSTER
+        if is_away and not self._is_testing:
+            self._is_testing = True
+            self._lanes[Step.EXECUTE].put(self._test)
         return outcome
 
     def _test(self) -> None:
-        """In the device's thread."""
-        try:
-            self._steps.test()
-            self._inbox.put(partial(self._tested, None))
-        except Exception as error:
-            self._inbox.put(partial(self._tested, error))
+        """In the device's thread. That a cluster is away says nothing about it: it is asked until it is there."""
+        while not self._stopping:
+            try:
+                self._steps.test()
+                self._inbox.put(partial(self._tested, None))
+            except (ConnectionLost, WorkerLost) as error:
+                self._inbox.put(partial(self._missed, error))
+                time.sleep(AGAIN)
+                continue
+            except Exception as error:
+                self._inbox.put(partial(self._tested, error))
+            return
+
+    def _missed(self, error: ClusterError) -> Event:
+        self._log.warning("the cluster is away", error=f"{error} {error.fix}".strip())
+        return Checked(Reason(Code.CLUSTER, "a cluster that answers", " ".join(str(error).split()), lasting=False))
 
     def _tested(self, error: Exception | None) -> Event:
-        self._unfit = error
+        self._unfit, self._is_testing = error, False
         if error is not None:
             return Checked(Reason(Code.DEVICE, "a device that passes its self-test", " ".join(str(error).split())))
         self._log.info("the device passed its self-test")
-        self._ready()
+        if not self._is_ready:
+            self._is_ready = True
+            self._ready()
         return Checked()
 
     def _has_finished(self) -> bool:

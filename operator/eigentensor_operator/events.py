@@ -38,7 +38,8 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The device's self-test is over; `fault` says why the device is not to be trusted, None: it passed."""
+    """The device's self-test is over; `fault` says why the device is not to be trusted, None: it passed. A fault that
+    does not last is over when a later test passes."""
 
     fault: Reason | None = None
 

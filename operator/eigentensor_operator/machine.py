@@ -51,7 +51,8 @@ def _absorb(operator: Operator, event: Event) -> Operator:
             asked = {u: replace(operator.cases[u], due=by) for u, by in deadlines.items() if u in operator.cases}
             return replace(operator, standing=standing, beside=beside, cases={**operator.cases, **asked})
         case Checked(fault):
-            return replace(operator, testing=False, faulty=fault or operator.faulty)
+            known = operator.faulty if operator.faulty and operator.faulty.lasting else None
+            return replace(operator, testing=False, faulty=known or fault)
         case Drain():
             return replace(operator, draining=True)
         case RolledBack(block):
@@ -128,7 +129,7 @@ def _proven(operator: Operator, case: Case) -> Operator:
 
 
 def _failed(operator: Operator, case: Case, failed: Step, reason: Reason) -> Operator:
-    if reason.code is Code.DEVICE:
+    if reason.code is Code.DEVICE or (reason.code is Code.CLUSTER and operator.faulty is None):
         operator = replace(operator, faulty=reason)
     judged = failed in _JUDGING
     if judged and operator.mine(case):

@@ -17,6 +17,12 @@ Keystore = Annotated[
 ]
 PasswordFile = Annotated[Path | None, typer.Option("--password-file", help="File with the keystore's password.")]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Journals, blobs and results of this operator.")]
+Device = Annotated[
+    str | None, typer.Option("--device", help="CPU (the default), CPU:LLVM, CL, CUDA, or cluster:ADDRESS.")
+]
+ClusterToken = Annotated[
+    Path | None, typer.Option("--cluster-token", help="File with the token of a client of the cluster.")
+]
 MinPrice = Annotated[str | None, typer.Option("--min-price", help="Tokens that a task must pay, whatever it costs.")]
 PricePerHour = Annotated[
     str | None, typer.Option("--price-per-hour", help="Tokens that an hour of this machine has to bring.")

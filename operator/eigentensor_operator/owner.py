@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor_operator.options import AsJson, DataDir, Keystore, MinPrice, Network, PasswordFile, PricePerHour, note
+from eigentensor_operator.options import (
+    AsJson,
+    ClusterToken,
+    DataDir,
+    Keystore,
+    MinPrice,
+    Network,
+    PasswordFile,
+    PricePerHour,
+    note,
+)
 
 if TYPE_CHECKING:
     from eigentensor.chain import Findings, Step
@@ -47,8 +57,9 @@ def up(
     price_per_hour: PricePerHour = None,
     metadata: Annotated[str, typer.Option("--metadata", help="URI of what EigenLayer shows about the operator.")] = "",
     device: Annotated[
-        str | None, typer.Option("--device", help="Hold this device of this machine to the reference first.")
+        str | None, typer.Option("--device", help="Hold this device, or cluster:ADDRESS, to the reference first.")
     ] = None,
+    cluster_token: ClusterToken = None,
     owner: Owner = None,
     safe: Safe = None,
     dry_run: DryRun = False,
@@ -65,7 +76,7 @@ def up(
     from eigentensor.errors import ConfigError
     from eigentensor_operator import onboarding
     from eigentensor_operator.config import Settings, read_file
-    from eigentensor_operator.device import Device
+    from eigentensor_operator.device import device_of
     from eigentensor_operator.owner_account import opened
     from eigentensor_operator.starting import bench_command, run_command, signer_of
 
@@ -74,7 +85,8 @@ def up(
     wanted = {"min_price": min_price, "price_per_hour": price_per_hour}
     Settings.load(data_dir=data_dir, **wanted)  # amounts that are none are refused before anything is sent
     if device is not None:
-        Device(settings.max_memory, settings.unsafe_no_sandbox, device).check()
+        token = cluster_token or settings.cluster_token
+        device_of(device, settings.max_memory, unsafe=settings.unsafe_no_sandbox, token=token).check()
         note(f"the device {device} computes as the reference does")
     with opened(settings, owner) as account:
         chain, decimals = account.chain, account.chain.deployment.token_decimals

@@ -64,6 +64,7 @@ class Code(StrEnum):
     CONVICTED = "convicted"
     CHAIN = "chain"
     CORE = "core"
+    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +246,16 @@ def refuse_timed(policy: Policy, order: Order, needs: Needs, computing: float) -
     seconds = policy.seconds(replace(needs, operations=0)) + computing
     if (blocks := math.ceil(seconds / policy.block_seconds) + policy.reserve) > order.exec:
         return Reason(Code.EXEC, f"{blocks} blocks, by a sample of its kernels", f"{order.exec} blocks")
+    return None
+
+
+def refuse_uncompiled(policy: Policy, order: Order, needs: Needs, compiling: float, longest: float) -> Reason | None:
+    """Why the work does not suit where an execution compiles the program, for so many seconds, too, and an iteration
+    may take `longest` seconds."""
+    if (seconds := policy.seconds(needs) / order.repeat + compiling) > longest:
+        return Reason(Code.EXEC, f"{seconds:.0f} seconds for an iteration, with compiling", f"{longest:.0f} seconds")
+    if (blocks := policy.in_blocks(policy.seconds(needs) + compiling) + policy.reserve) > order.exec:
+        return Reason(Code.EXEC, f"{blocks} blocks, with compiling", f"{order.exec} blocks")
     return None
 
 

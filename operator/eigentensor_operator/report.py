@@ -99,6 +99,8 @@ class Report(Object, schema="eigentensor.operator/1"):
     """What people call the market's token."""
     signer: Address
     """The hot key that signs for it."""
+    device: str
+    """What executes for it, as its daemon was started last; empty before it was."""
     member: bool
     """Whether it is in the market's operator set."""
     draining: bool
@@ -142,6 +144,8 @@ class Report(Object, schema="eigentensor.operator/1"):
         """The same to people."""
         yield f"{'member':<16}{'yes' if self.member else 'no'}{', draining' if self.draining else ''}"
         yield f"{'signer':<16}{self.signer}"
+        if self.device:
+            yield f"{'device':<16}{self.device}"
         for name in _AMOUNTS:
             yield f"{_NAMES.get(name, name):<16}{from_wei(getattr(self, name))} {self.symbol}"
         yield f"{'seats':<16}{self.seats} of {self.seats + self.other_seats}"
@@ -204,6 +208,7 @@ def report_of(settings: Settings, network: Network) -> Report:
         seats=standing.seats,
         other_seats=standing.other_seats,
         signer=signer,
+        device=_device(settings),
         member=standing.member,
         draining=settings.drain_file.exists(),
         today=today,
@@ -248,6 +253,14 @@ def _operator(settings: Settings) -> str:
         return ""
     with _journal(settings) as store:
         return store.operator
+
+
+def _device(settings: Settings) -> str:
+    """What the daemon that was started last has; empty where none was."""
+    if not settings.journal.exists():
+        return ""
+    with _journal(settings) as store:
+        return store.device
 
 
 def _lines(settings: Settings) -> list[Line]:

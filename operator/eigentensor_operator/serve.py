@@ -27,7 +27,7 @@ from eigentensor_operator.calls.server import call_server, call_service
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
-from eigentensor_operator.device import Device
+from eigentensor_operator.device import Cluster, Device, device_of
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import NodeServer, Service, Status, node_app
 from eigentensor_operator.policy import Policy
@@ -47,7 +47,13 @@ def serve(settings: Settings) -> None:
     policy = settings.policy(operator, network)
     if not settings.unsafe_no_sandbox:
         available()
-    device = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
+    unsafe, token = settings.unsafe_no_sandbox, settings.cluster_token
+    device = device_of(settings.device, settings.max_memory, unsafe=unsafe, token=token)
+    if settings.calls and isinstance(device, Cluster):
+        raise ConfigError(
+            "paid calls are not executed at a cluster",
+            fix="Leave CALLS out, or serve them as another operator whose device is its machine's.",
+        )
     with ExitStack() as held:
         chain = Chain(
             network, account, settings.data_dir / "transactions.sqlite",
@@ -61,6 +67,7 @@ def serve(settings: Settings) -> None:
                 f"{settings.data_dir} belongs to another operator or market",
                 fix="Choose another folder with --data-dir.",
             )
+        store.device = device.name
         blobs = LocalStore(settings.data_dir / "blobs")
         gateway = held.enter_context(closing(GatewayClient(network.gateway_url, blobs, limit=settings.max_memory)))
         metrics = Metrics(network.deployment.token_symbol)

@@ -22,8 +22,8 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """`faulty` once the device gave a wrong result: then nothing more is executed, accepted or answered. While its
-    self-test is under way (`testing`) all that needs no device is done."""
+    """`faulty` once the device gave a wrong result, or while it is a cluster that is away: then nothing more is
+    executed, accepted or answered. While its self-test is under way (`testing`) all that needs no device is done."""
 
     policy: Policy
     cases: Mapping[bytes, Case] = field(default_factory=dict)

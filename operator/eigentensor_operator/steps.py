@@ -11,11 +11,13 @@ import numpy as np
 
 from eigentensor import economics
 from eigentensor.chain import Admission, Chain, Decline, Mined, Opening, PublishedAsk
+from eigentensor.cluster.session import SECONDS
 from eigentensor.dispute import Position, refuse
 from eigentensor.errors import (
     BindingError,
     BlobTooLarge,
     ChainError,
+    ClusterError,
     EigenTensorError,
     ExecutionError,
     LimitError,
@@ -24,6 +26,7 @@ from eigentensor.errors import (
     ProgramError,
     StoreError,
     TensorFileError,
+    WorkerLost,
     WrongBits,
 )
 from eigentensor.player import Player
@@ -141,6 +144,9 @@ class Steps:
 
     def _prepare(self, case: Case, _: int) -> Outcome:
         bound, failed = self._load(case.uuid, case.order), partial(Undone, case.uuid, Step.PREPARE)
+        assert case.needs is not None
+        if (most := self._device.most()) is not None and case.needs.memory > most:
+            return failed(Reason(Code.MEMORY, f"{case.needs.memory} bytes", f"{most} bytes", lasting=False))
         try:
             self._device.compile(bound.program, preparing.limit(self._policy, case.compile_seconds))
         except LimitError as error:
@@ -152,6 +158,8 @@ class Steps:
             except (WrongBits, NoSandbox):
                 raise
             except Exception as error:  # whatever it is, after the acceptance it would cost the penalty
+                if isinstance(error, ClusterError) and not isinstance(error, WorkerLost):
+                    raise  # says nothing about the program
                 return failed(Reason(Code.TRIAL, "a program that can be executed", _text(error)))
             if late is not None:
                 return failed(late)
@@ -178,8 +186,14 @@ class Steps:
         """Why a program that would be late if it were slow is: a sample of its kernels is timed."""
         assert case.needs is not None
         policy, order = self._policy, case.order
-        if policy.is_cheap(case.needs) or not rules.is_close(policy, order, case.needs):
-            return None  # it was executed, or has time to spare
+        if policy.is_cheap(case.needs):
+            return None  # it was executed
+        if not self._device.is_ahead:
+            late = rules.refuse_uncompiled(policy, order, case.needs, case.compile_seconds, SECONDS)
+            if late is not None:
+                return late
+        if not rules.is_close(policy, order, case.needs):
+            return None  # it has time to spare
         seconds = self._device.computing(program, order.exec * policy.block_seconds) * order.repeat
         return rules.refuse_timed(policy, order, case.needs, seconds)
 
@@ -275,6 +289,8 @@ def reason_of(error: EigenTensorError) -> Reason:
     match error:
         case WrongBits():
             return Reason(Code.DEVICE, "the reference's bits", text)
+        case ClusterError():
+            return Reason(Code.CLUSTER, "a cluster that answers", text, lasting=False)
         case ExecutionError():
             return Reason(Code.EXECUTION, "a program that ends within its limits", text)
         case NotDisputable():

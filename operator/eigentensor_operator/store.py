@@ -46,6 +46,7 @@ CREATE TABLE earnings (task BLOB NOT NULL, block INTEGER NOT NULL, source TEXT N
 CREATE INDEX earnings_of_task ON earnings (task);
 CREATE INDEX earnings_by_block ON earnings (block);
 """,
+    "ALTER TABLE owner ADD COLUMN device TEXT NOT NULL DEFAULT '';",
 )
 _COLUMNS = (
     "uuid", "posted", "order_json", "outputs_root", "salt", "uploaded", "refused", "dropped", "published", "state",
@@ -90,7 +91,7 @@ class Store:
 
     def belongs_to(self, market: str, operator: str) -> bool:
         """Claims an empty journal; False if it is another operator's, or of another market."""
-        self._connection.execute("INSERT OR IGNORE INTO owner VALUES (1, ?, ?)", (market, operator))
+        self._connection.execute("INSERT OR IGNORE INTO owner VALUES (1, ?, ?, '')", (market, operator))
         return bool(self._connection.execute("SELECT market, operator FROM owner").fetchone() == (market, operator))
 
     @property
@@ -98,6 +99,17 @@ class Store:
         """Whose journal it is; empty while it is nobody's."""
         row = self._connection.execute("SELECT operator FROM owner").fetchone()
         return str(row[0]) if row else ""
+
+    @property
+    def device(self) -> str:
+        """What executes for it, as the daemon that was started last has it; empty before there was one."""
+        row = self._connection.execute("SELECT device FROM owner").fetchone()
+        return str(row[0]) if row else ""
+
+    @device.setter
+    def device(self, name: str) -> None:
+        """Keeps another one, of a journal that somebody has claimed."""
+        self._connection.execute("UPDATE owner SET device = ?", (name,))
 
     def save(self, operator: Operator, cases: Iterable[Case], forgotten: Iterable[bytes] = ()) -> None:
         """Writes these cases of an operator and what they brought, and deletes those that are forgotten; what they

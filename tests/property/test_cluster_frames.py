@@ -102,7 +102,7 @@ SOME = st.one_of(
     st.builds(frames.End, u64),
     st.builds(frames.Welcome, st.binary(min_size=16, max_size=16), u64, names),
     pieces().map(lambda fields: frames.Value(*fields)),
-    st.builds(frames.Statistics, u64, u64, u64, u64, u64, u64, workers),
+    st.builds(frames.Statistics, u64, u64, u64, u64, u64, u64, workers, u64),
     st.builds(frames.Report, u64, names),
     st.builds(frames.Failed, u64, u64, names, names, names),
     st.builds(frames.Done, u64, seconds, u32, u64),

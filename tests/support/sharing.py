@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from eigentensor import reference
 from eigentensor.cluster.remote import RemoteSession
+from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.program.model import Program, Role
 from eigentensor.sharding.signals import Hint, ShardConfig, SignalConfig, Signals
 from eigentensor_cluster.log import Entry, Event
-from eigentensor_cluster.running import with_inputs_alone
 from support.programs import sharded
 
 Values = Mapping[str, NDArray[Any]]
@@ -30,7 +30,7 @@ class Shared:
     """A program at a cluster, all of whose tensors are inputs; each run has handles of its own."""
 
     def __init__(self, session: RemoteSession, program: Program, hints: Sequence[Hint | None] = ()) -> None:
-        self.session, self.program = session, with_inputs_alone(program)
+        self.session, self.program = session, with_inputs_alone(program).program
         names, text = signalled(hints)
         session.configure(text)
         self.root, self.next = session.define(self.program, names), 1
@@ -86,7 +86,7 @@ class Steps:
 
 def expected(program: Program, tensors: Values) -> dict[str, NDArray[Any]]:
     """What the reference gives, new states among it."""
-    given = with_inputs_alone(program)
+    given = with_inputs_alone(program).program
     return dict(reference.execute(given, {n: tensors[n] for n in given.named(Role.INPUT)}).outputs)
 
 

@@ -8,6 +8,7 @@ import pytest
 from eigentensor import reference
 from eigentensor.cluster import address
 from eigentensor.cluster.frames import Role
+from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.errors import BindingError, ConfigError, NotAdmitted
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Role as Of
@@ -15,7 +16,7 @@ from eigentensor_cluster import running, tokens
 from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.keeper import lines, screen
 from eigentensor_cluster.running import lines as lines_of
-from eigentensor_cluster.running import with_inputs_alone, written
+from eigentensor_cluster.running import written
 from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
 from eigentensor_cluster.serving import reachable
 from eigentensor_cluster.settings import Settings, parse_bind, process_of
@@ -154,7 +155,7 @@ def test_top_shows_what_happened_between_two_looks() -> None:
 
 def test_a_program_with_weights_and_states_is_one_with_inputs_alone_and_means_the_same(tmp_path: Path) -> None:
     for example in (layer(), session()):
-        once = with_inputs_alone(example.program)
+        once = with_inputs_alone(example.program).program
         assert {b.role for b in once.buffers} <= {Of.INPUT, Of.CONSTANT} and encode(once)
         meant = reference.execute(example.program, example.tensors, example.variables)
         means = reference.execute(once, example.tensors, example.variables)

@@ -43,9 +43,9 @@ class Client:
 
 
 def poison(of: Session, handle: int) -> Poison:
-    found = of.tensors[handle].poison
-    assert found is not None
-    return found
+    poisoned = of.tensors[handle].poison
+    assert poisoned is not None
+    return poisoned
 
 
 def test_a_run_waits_in_order_and_is_of_what_its_names_stood_for() -> None:
@@ -60,7 +60,7 @@ def test_a_run_waits_in_order_and_is_of_what_its_names_stood_for() -> None:
     assert second.recipe.inputs[0] is first.outputs[0] is of.tensors[3]
     assert (of.tensors[4].shape, of.tensors[4].dtype) == ((4, 4), F32)
     assert of.held == 5 * 64 and not of.dropped  # the first one is needed still
-    assert of.statistics(9) == frames.Statistics(9, 4, 320, 1, 0, 0)
+    assert of.statistics(9, 77) == frames.Statistics(9, 4, 320, 1, 0, 0, memory=77)
 
 
 def test_what_fails_names_its_frame_and_poisons_what_is_made_of_it() -> None:

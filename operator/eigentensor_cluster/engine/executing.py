@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from eigentensor.cluster.session import SECONDS
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Program
@@ -21,7 +22,6 @@ from eigentensor.runtime.sandbox.tenant import Tenant
 
 Tensors = Mapping[str, NDArray[Any]]
 
-SECONDS = 300.0  #: that one execution of a stranger's program may take
 MEMORY = 8 << 30  #: bytes for the buffers of one
 READY = 64  #: programs that are held ready in one place
 IDLE = 16  #: processes of tenants that are held ready, though nobody uses them

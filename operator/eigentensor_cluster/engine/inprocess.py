@@ -18,7 +18,7 @@ from eigentensor.runtime.sharded.mail import Mail, MailClosed
 from eigentensor.sharding.layout import axes_of
 from eigentensor.sharding.plan import kept
 from eigentensor_cluster.engine.exchange import Exchange
-from eigentensor_cluster.engine.executing import Programs
+from eigentensor_cluster.engine.executing import MEMORY, Programs
 from eigentensor_cluster.engine.interface import Part, Spent, Work
 from eigentensor_cluster.engine.parts import Assigned, Boxes, Parts, Store
 
@@ -33,9 +33,11 @@ class InProcess:
     is_lost = False
 
     def __init__(self, programs: Programs, slots: int, name: str, host: str, memory: int = 0) -> None:
-        """`memory` are the bytes that each slot has for a program's buffers; 0: its share of this machine's."""
+        """`memory` are the bytes that each slot has for a program's buffers; 0: its share of this machine's,
+        or what programs of strangers may take."""
         self.programs, self.slots, self.name, self.host, self.device = programs, slots, name, host, programs.device
-        self.memory = memory or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // slots
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.memory = memory or (machine // slots if programs.is_trusting else MEMORY)
         self.exchange = Exchange()
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="slot")
         self._parts = Parts(programs.device, programs.threads)

@@ -37,7 +37,6 @@ from eigentensor.errors import (
 from eigentensor.player import Player
 from eigentensor.program import Role
 from eigentensor.reexecution.inputs import BoundProgram
-from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.task import NONE, Leaf, Order, commitment
 from eigentensor.task.candidates import DRAWS
 from eigentensor_operator.batches import checking, own, showing
@@ -47,7 +46,7 @@ from eigentensor_operator.batches.events import Done, Doubted, Fetched, Looked, 
 from eigentensor_operator.batches.fetching import Placed, Sources
 from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.calls.interface import Calls
-from eigentensor_operator.device import Device
+from eigentensor_operator.device import Device, Warm
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.steps import reason_of
 
@@ -262,7 +261,7 @@ class Steps:
         until = time.monotonic() + life.offer.exec * batches.policy.block_seconds
         calls, roots = self._share(life, case.drawn.index // DRAWS), []
         with ExitStack() as stack:
-            warm: dict[tuple[bytes, bytes], WarmExecution] = {}
+            warm: dict[tuple[bytes, bytes], Warm] = {}
             for call in calls:
                 if (bound := self._bound_for(life, case, call)) is None:
                     continue

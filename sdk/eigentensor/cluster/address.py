@@ -49,6 +49,15 @@ def named(text: str | None = None) -> Address:
     return parse(text) if text else Address(own_folder() / "door")
 
 
+def of_device(name: str) -> Address | None:
+    """The address in the name of a device: `cluster:ADDRESS`, `cluster://…` itself, or `cluster` alone for what `named`
+    gives without a text; None for a device that is no cluster. Raises ConfigError."""
+    kind, colon, text = name.partition(":")
+    if kind != "cluster":
+        return None
+    return named() if not colon else parse(name if text.startswith("//") else text)
+
+
 def own_folder() -> Path:
     """Where this user's cluster has its socket: within the folder that a session of this user has, if there is one."""
     session = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")

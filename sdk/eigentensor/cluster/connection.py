@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import time
 from collections import deque
 from pathlib import Path
 
@@ -31,9 +32,14 @@ class Connection:
     """A door that let this process in. Not safe for several threads. Whatever finds the other side away raises
     ConnectionLost, also what comes afterwards."""
 
-    def __init__(self, address: Address, role: Role, token: bytes, session: bytes = bytes(16)) -> None:
-        """Raises ConnectionLost if nobody answers there, NotAdmitted if it is somebody else or lets nobody in so."""
+    def __init__(
+        self, address: Address, role: Role, token: bytes, session: bytes = bytes(16), seconds: float | None = None
+    ) -> None:
+        """Whoever does not answer within `seconds` from now on counts as away; None: it may take for ever. Raises
+        ConnectionLost if nobody answers there, NotAdmitted if it is somebody else or lets nobody in so."""
         self.address = address
+        self._until: float | None = None
+        end = None if seconds is None else time.monotonic() + seconds
         self._socket = _opened(address)
         self._reader, self._came = Reader(ANSWERED), deque[Frame]()
         self._waiting = bytearray()
@@ -46,6 +52,7 @@ class Connection:
             self._socket.close()
             raise
         self._socket.settimeout(None)
+        self._until = end
         if not isinstance(answer, Welcome):
             self._socket.close()
             raise error_of(answer) if isinstance(answer, Failed) else NotAdmitted(f"{address} answers with nonsense")
@@ -69,6 +76,7 @@ class Connection:
         """Sends what waits."""
         data, self._waiting = self._waiting, bytearray()
         try:
+            self._hurry()
             self._socket.sendall(data)
         except OSError as error:
             raise self._lost(error) from error
@@ -77,6 +85,7 @@ class Connection:
         """The next frame that comes."""
         while not self._came:
             try:
+                self._hurry()
                 data = self._socket.recv(CHUNK)
             except OSError as error:
                 raise self._lost(error) from error
@@ -88,6 +97,11 @@ class Connection:
     def close(self) -> None:
         """Ends the connection."""
         self._socket.close()
+
+    def _hurry(self) -> None:
+        """The socket waits no longer than this connection does."""
+        if self._until is not None:
+            self._socket.settimeout(max(1e-3, self._until - time.monotonic()))
 
     def _lost(self, error: OSError | None) -> ConnectionLost:
         self._socket.close()

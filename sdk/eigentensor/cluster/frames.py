@@ -255,7 +255,8 @@ class Worked(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """How a session stands: handles, bytes held, programs, runs, kernels compiled, and what each worker did."""
+    """How a session stands: handles, bytes held, programs, runs, kernels compiled, and what each worker did; and bytes
+    that one program may take for its buffers at the workers that are there, 0 where none is."""
 
     asked: int
     handles: int
@@ -264,6 +265,7 @@ class Statistics(NamedTuple):
     runs: int
     compiled: int
     workers: tuple[Worked, ...] = ()
+    memory: int = 0
 
 
 class Report(NamedTuple):
@@ -574,15 +576,15 @@ def _unpack_free(payload: _Payload) -> Free:
 
 def _pack_statistics(frame: Statistics) -> bytes:
     workers = b"".join(_text(one.name) + struct.pack("<Qd", one.runs, _seconds(one.seconds)) for one in frame.workers)
-    return struct.pack("<6QI", *frame[:6], len(frame.workers)) + workers
+    return struct.pack("<7QI", *frame[:6], frame.memory, len(frame.workers)) + workers
 
 
 def _unpack_statistics(payload: _Payload) -> Statistics:
-    asked, handles, held, programs, runs, compiled, count = payload.unpack("6QI")
+    asked, handles, held, programs, runs, compiled, memory, count = payload.unpack("7QI")
     if count > NUMBERS:
         raise ValueError("more workers than there can be")
     workers = tuple(_unpack_worked(payload) for _ in range(count))
-    return Statistics(asked, handles, held, programs, runs, compiled, workers)
+    return Statistics(asked, handles, held, programs, runs, compiled, workers, memory)
 
 
 def _unpack_worked(payload: _Payload) -> Worked:

@@ -35,14 +35,22 @@ class _Defined(NamedTuple):
 class RemoteSession:
     """A `Session` at a cluster's door. Safe for several threads, which take turns.
 
-    All but `get` and `stats` returns at once. A lost connection is ConnectionLost, from then on; for a minute a new
+    All but `get` and `stats` returns at once. A lost connection is ConnectionLost, from then on; for 50 seconds a new
     session that is given its `identity` has its tensors.
     """
 
-    def __init__(self, address: str | None = None, token: str | None = None, *, identity: bytes = bytes(16)) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        token: str | None = None,
+        *,
+        identity: bytes = bytes(16),
+        seconds: float | None = None,
+    ) -> None:
         """`address` is what `cluster up` shows, by default that of the environment or this user's own; `token` names a
-        file. Raises ConfigError, ConnectionLost, NotAdmitted."""
-        self._connection = Connection(named(address), Role.CLIENT, read_token(token), identity)
+        file. All that is asked has to be answered within `seconds` from now on, if there are some: else the connection
+        counts as lost. Raises ConfigError, ConnectionLost, NotAdmitted."""
+        self._connection = Connection(named(address), Role.CLIENT, read_token(token), identity, seconds)
         self.identity = self._connection.session
         self._programs: dict[bytes, _Defined] = {}
         self._lock, self._some, self._over = threading.Lock(), threading.Event(), False
@@ -131,7 +139,7 @@ class RemoteSession:
             if not isinstance(frame, frames.Statistics) or frame.asked != asked:
                 raise self._failed(frame, asked)
         workers = tuple(WorkerStats(*worked) for worked in frame.workers)
-        return Stats(frame.handles, frame.held, frame.programs, frame.runs, frame.compiled, workers)
+        return Stats(frame.handles, frame.held, frame.programs, frame.runs, frame.compiled, workers, frame.memory)
 
     def close(self) -> None:
         """As `Session.close`."""

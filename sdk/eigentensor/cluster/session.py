@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
 
+SECONDS = 300.0  #: that one run may take at a cluster
 #: The default of arguments that name nothing.
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -25,7 +26,9 @@ class WorkerStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a session holds now, and what it has done so far: `held` in bytes, `compiled` in kernels."""
+    """What a session holds now, and what it has done so far: `held` in bytes, `compiled` in kernels. `memory` are bytes
+    that one program may take for its buffers where it is executed: 0 where there is no worker now, None if nothing but
+    this machine bounds it."""
 
     handles: int
     held: int
@@ -33,6 +36,7 @@ class Stats:
     runs: int
     compiled: int
     workers: tuple[WorkerStats, ...] = field(default=())
+    memory: int | None = None
 
 
 class Session(Protocol):

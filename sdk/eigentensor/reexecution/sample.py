@@ -34,8 +34,9 @@ class Sample:
     keep: tuple[int, ...]
 
 
-def choose(program: Program, repeat: int, seed: bytes) -> Sample:
-    """Calls that make results first, then others, as long as what they touch and cost stays within the bounds."""
+def choose(program: Program, repeat: int, seed: bytes, most: int | None = None) -> Sample:
+    """Calls that make results first, then others, as long as what they touch and cost stays within the bounds. Of
+    executed calls whose results are none of the program at most so many are kept, if there is such a bound."""
     source = random.Random(seed)
     results = {r.buffer - len(program.buffers) for r in program.results}
     final = source.sample(sorted(results), min(len(results), CALLS // 2))
@@ -49,6 +50,7 @@ def choose(program: Program, repeat: int, seed: bytes) -> Sample:
             len(chosen) < CALLS
             and _is_cheap(program, call)
             and _fits(program, more)
+            and (most is None or len({b - len(program.buffers) for b in more} - results) <= most)
             and (
                 repeat == 1
                 or not any(_is_state(program, b) for b in touched)  # what states were in between is not known

@@ -58,18 +58,19 @@ class Finding(Object):
     """What to do; empty where there is nothing to do."""
 
 
-def examine(devices: Collection[str] = ()) -> Iterator[Finding]:
-    """One finding after the other, at the end these devices, or all: each executes the self-test's program.
+def examine(devices: Collection[str] = (), elsewhere: Collection[Callable[[], Finding]] = ()) -> Iterator[Finding]:
+    """One finding after the other, at the end these devices, and those `elsewhere`, or all of this machine: each
+    executes the self-test's program.
 
     Raises ExecutionError at once if there is no device of a name.
     """
     for device in devices:
         if device not in MAKERS:
             of(device)
-    return _examine(devices or tuple(MAKERS))
+    return _examine(devices or (() if elsewhere else tuple(MAKERS)), elsewhere)
 
 
-def _examine(devices: Collection[str]) -> Iterator[Finding]:
+def _examine(devices: Collection[str], elsewhere: Collection[Callable[[], Finding]]) -> Iterator[Finding]:
     yield arithmetic()
     yield _asked("version", "Python", platform.python_version)
     yield _asked("version", "NumPy", lambda: metadata.version("numpy"))
@@ -88,6 +89,8 @@ def _examine(devices: Collection[str]) -> Iterator[Finding]:
             selftest.answers(STORED)
     for device in devices:
         yield _device(device)
+    for look in elsewhere:
+        yield look()
 
 
 def may_serve(findings: list[Finding]) -> bool:

@@ -56,9 +56,10 @@ MEASURED = Measured("CPU", 0.5, _TIMINGS, 2e8, 1.5e8)
 PRICES = prices(MEASURED, DEPLOYMENT, Settings(block_seconds=1.0), 10**9)
 LATE = Reason(Code.LATE, "a commitment by block 113", "block 114")
 REPORT = Report(
-    network="local", operator=ALICE, symbol="TETH", balance=10 * WAD, collateral=WAD // 4, cap=WAD, bonds=WAD // 10,
-    stake=10 * WAD, free=9 * WAD, locked=WAD, stake_cap=2 * WAD, seats=4, other_seats=20, signer=BOB, member=True,
-    draining=False, today=Earned("2026-11-22T00:00:00+00:00", 2, 3 * WAD // 100, 1, WAD // 1000, 0, WAD // 20),
+    network="local", operator=ALICE, symbol="TETH", device="CPU", balance=10 * WAD, collateral=WAD // 4, cap=WAD,
+    bonds=WAD // 10, stake=10 * WAD, free=9 * WAD, locked=WAD, stake_cap=2 * WAD, seats=4, other_seats=20, signer=BOB,
+    member=True, draining=False,
+    today=Earned("2026-11-22T00:00:00+00:00", 2, 3 * WAD // 100, 1, WAD // 1000, 0, WAD // 20),
     week=Earned("2026-11-15T09:00:00+00:00", 40, 6 * WAD // 10, 9, 9 * WAD // 1000, WAD // 10, WAD // 20),
     alarms=raised({Alarm.QUEUED: "1 TETH of stake waits to be withdrawn"}),
     tasks=tuple(OperatorTask.of(line) for line in (
