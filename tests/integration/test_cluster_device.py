@@ -130,11 +130,11 @@ class Lying(Programs):
     """Computes one wrong bit of every large output."""
 
     def run(self, *arguments: Any, **named: Any) -> Any:
-        outputs, *others = super().run(*arguments, **named)
-        changed = {name: value.copy() for name, value in outputs.items()}
+        ran = super().run(*arguments, **named)
+        changed = {name: value.copy() for name, value in ran.outputs.items()}
         wrong = changed["output"].reshape(-1).view("u1")
         wrong[4932 % len(wrong)] ^= 1
-        return changed, *others
+        return ran._replace(outputs=changed)
 
 
 def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path: Path) -> None:
