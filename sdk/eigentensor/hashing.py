@@ -22,7 +22,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 FLAGS = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fno-strict-aliasing")
 SECONDS = 60  #: for compiling the helper
 SMALL = 1 << 15  #: bytes below which nobody waits for it
-FEW = 1 << 12  #: bytes for which a call of it costs more than it saves
+FEW = 4  #: hashes for which a call of it costs more than it saves
 SHARE = 1 << 20  #: bytes for which another thread is worth waking
 
 Bytes = bytes | bytearray | memoryview
@@ -41,7 +41,7 @@ def digests(tag: int, size: int, data: Bytes) -> bytes:
 
     `size` is a multiple of 64 and divides the length of data.
     """
-    if len(data) < FEW:
+    if len(data) < FEW * size:
         return by_hashlib(tag, size, data)
     helper = chosen().helper if len(data) >= SMALL or chosen.cache_info().currsize else None
     return by_hashlib(tag, size, data) if helper is None else helper(tag, size, data)

@@ -103,6 +103,34 @@ class Tree:
         return root_of_pieces(self.pieces())
 
 
+class Hashed:
+    """Bytes, which do not change, and the hashes of their leaves: of others that differ in few leaves only those are
+    hashed."""
+
+    def __init__(self, data: "Data", before: "Hashed | None" = None) -> None:
+        self._view = _view(data)
+        if before is None or len(before._view) != len(self._view):
+            self._leaves = _leaves(self._view)
+        else:
+            self._leaves = self._changed(before)
+
+    def root(self) -> bytes:
+        """The root of the bytes, without a length bound to it."""
+        return _fold(self._leaves)
+
+    def _changed(self, before: "Hashed") -> bytes:
+        import numpy as np  # who only hashes bytes does not wait for it
+
+        count = len(self._view) // LEAF
+        old, new = (
+            np.frombuffer(of._view[: count * LEAF], np.uint64).reshape(count, LEAF // 8) for of in (before, self)
+        )
+        different = np.flatnonzero((old != new).any(axis=1))
+        hashes = np.frombuffer(before._leaves[: count * _HASH], np.uint8).reshape(count, _HASH).copy()
+        hashes[different] = np.frombuffer(digests(0, LEAF, new[different].tobytes()), np.uint8).reshape(-1, _HASH)
+        return hashes.tobytes() + _leaves(self._view[count * LEAF :])
+
+
 def piece_root(data: "Data", size: int) -> bytes:
     """Root of one piece of a blob of `size` bytes."""
     view = _view(data)

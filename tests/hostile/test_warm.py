@@ -39,17 +39,17 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def counting() -> Program:
+def counting(elements: int = ELEMENTS) -> Program:
     """total ← total + w · x; the output is the new total, too."""
-    axis = Axis(0, ELEMENTS)
+    axis = Axis(0, elements)
 
     def of(name: str) -> Node:
-        return load(Array(name, F32, ELEMENTS), counter(axis))
+        return load(Array(name, F32, elements), counter(axis))
 
     body = to_body(binary(Op.ADD, of("total"), binary(Op.MUL, of("w"), of("x"))), (axis,))
     roles = {"x": Role.INPUT, "w": Role.WEIGHT, "total": Role.STATE}
-    buffers = {name: Buffer(role, F32, (ELEMENTS,), name) for name, role in roles.items()}
-    results = {(Kind.OUTPUT, "y"): ("sum", (ELEMENTS,)), (Kind.STATE, "total"): ("sum", (ELEMENTS,))}
+    buffers = {name: Buffer(role, F32, (elements,), name) for name, role in roles.items()}
+    results = {(Kind.OUTPUT, "y"): ("sum", (elements,)), (Kind.STATE, "total"): ("sum", (elements,))}
     return assemble([("sum", body)], buffers, results, max_repeat=4)
 
 
@@ -130,6 +130,49 @@ def test_calls_together_have_the_bits_of_single_ones_and_widened_ones_too(weight
                     assert observed.results.outputs["y"].tobytes() == once.results.outputs["y"].tobytes()
                     assert observed.results.states["total"].tobytes() == once.results.states["total"].tobytes()
                     assert all(observed.kept[n].tobytes() == once.kept[n].tobytes() for n in some)
+
+
+def test_calls_go_on_from_any_states_alone_or_together(weights: Path) -> None:
+    """From more than a process holds, some of which it has lost with its predecessor."""
+    random = np.random.default_rng(3)
+    left = [np.zeros(ELEMENTS, np.float32)]
+    with WarmProgram(counting(), [weights], LIMITS) as program:
+        for step in range(60):
+            if step == 40:
+                program.close()
+            starts = [left[-1 - int(random.integers(min(len(left), 12)))] for _ in range(1 + step % 3)]
+            xs = random.standard_normal((len(starts), ELEMENTS)).astype(np.float32)
+            calls = [{"x": x, "total": total} for x, total in zip(xs, starts, strict=True)]
+            outcomes = program.run_all(calls, keep=[()] * len(calls))
+            for x, total, observed in zip(xs, starts, outcomes, strict=True):
+                assert not isinstance(observed, EigenTensorError)
+                expected = total + np.float32(3) * x
+                assert observed.results.states["total"].tobytes() == expected.tobytes()
+                left.append(observed.results.states["total"])
+
+
+def test_states_that_the_process_holds_are_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elements, sent = 1 << 16, [0]
+    save_safetensors(tmp_path / "w", {"w": np.ones(elements, np.float32)})
+    writev = os.writev
+
+    def counted(pipe: int, parts: Any) -> int:
+        written = writev(pipe, parts)
+        sent[0] += written
+        return written
+
+    monkeypatch.setattr(os, "writev", counted)
+    x = np.ones(elements, np.float32)
+    with WarmProgram(counting(elements), [tmp_path / "w"], LIMITS) as program:
+        states: Any = {"total": np.zeros(elements, np.float32)}
+        for step in range(1, 4):
+            sent[0] = 0
+            states = program.run({"x": x, **states}).results.states
+            assert states["total"].tolist() == [step] * elements
+            assert sent[0] // x.nbytes == (2 if step == 1 else 1)
+        sent[0] = 0
+        program.run({"x": x, "total": states["total"].copy()})
+        assert sent[0] // x.nbytes == 2
 
 
 def test_a_program_that_is_closed_while_it_is_widened_has_no_process(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.calls.interface import DrawnShare, Load
+from eigentensor_operator.calls.ledger import Ledger
+from eigentensor_operator.calls.recent import CHAIN
 from eigentensor_operator.calls.service import CONCLUSIONS, Rules
 from support.stories.calls import (
     DOMAIN,
@@ -90,6 +93,37 @@ def test_states_go_on_from_call_to_call_by_their_root(endpoint: Endpoint) -> Non
     unknown = client.computation("counting", states=b"?" * 32)
     response = client.post(unknown, None, {"x": ones(1)})
     assert response.status_code == 422 and "states are not here" in response.json()["detail"]
+
+
+def test_states_of_which_a_call_changes_little_are_kept_as_what_it_changes(tmp_path: Path) -> None:
+    """More calls than a chain of changes has; the ledger has all states, also when what is over was deleted."""
+    elements, calls = 1 << 13, 2 * CHAIN + 3
+    some = programs(tmp_path, elements=elements)
+    program, total = some.served["counting"].program, np.zeros(elements, np.float32)
+    root, brought = merkle.role_root(program, Role.STATE, {"total": total}), {"total": total}
+    with closing(some), serving(tmp_path, some) as endpoint:
+        client, roots = endpoint.client(), [root]
+        for place in range(calls):
+            x = np.zeros(elements, np.float32)
+            x[place * 7] = place
+            work = client.computation("counting", states=root)
+            payment = client.payment(work, {"x": x}, PRICE)
+            client.receive(client.post(work, payment, {"x": x, **brought}), program)
+            root, brought = client.responses[-1].states, {}
+            roots.append(root)
+        for place, one in enumerate(roots):
+            if place:
+                total[(place - 1) * 7] += 3 * (place - 1)
+            _, array = parse_flat(endpoint.service.blob(one))["total"]
+            assert array.tobytes() == total.tobytes()
+    assert (tmp_path / "calls.sqlite").stat().st_size < calls * total.nbytes * 3 // 2  # with whole inputs
+    with closing(Ledger(tmp_path / "calls.sqlite")) as ledger:
+        last = calls - 1
+        ledger.forget(endpoint.pool, 1, [(client.payer.channel, last)])
+        assert ledger.call(client.payer.channel, last - 2) is None and not ledger.has_blob(roots[0])
+        assert ledger.call(client.payer.channel, last) is not None
+        _, array = parse_flat(ledger.blob(roots[-1]))["total"]
+        assert array.tobytes() == total.tobytes()
 
 
 def test_an_unpaid_call_says_what_pays_for_it(endpoint: Endpoint) -> None:

@@ -44,6 +44,20 @@ def test_roots_over_bytes_do_not_depend_on_pieces(size: int) -> None:
     assert merkle.tensor_root(DType.UINT8, data) == expected
 
 
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 5000, merkle.PIECE, merkle.PIECE + 1, (3 << 20) + 5])
+def test_bytes_that_differ_in_few_leaves_have_the_same_root_by_those(size: int) -> None:
+    random = np.random.default_rng(size)
+    data = random.integers(256, size=size).astype(np.uint8)
+    hashed = merkle.Hashed(data.copy())
+    for changes in (0, 1, 7, 5000):
+        places = random.integers(size, size=changes) if size else np.zeros(0, np.int64)
+        data[places] += 1
+        hashed = merkle.Hashed(data.copy(), hashed)
+        assert merkle.tensor_root_of(DType.UINT8, size, hashed.root()) == merkle.tensor_root(DType.UINT8, data)
+    other = merkle.Hashed(b"other", hashed)
+    assert other.root() == plain_root(plain_leaves(b"other"))
+
+
 @pytest.mark.parametrize("step", [1 << 20, 777_777, 3 << 20])
 def test_bytes_may_arrive_in_chunks_of_any_size(step: int) -> None:
     data = np.random.default_rng(1).bytes(3 * merkle.PIECE + 12_345)

@@ -4,12 +4,14 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
 
 from eigentensor import merkle
 from eigentensor.channel import Key, hash_of
 from eigentensor.channel.calls import CallResponse
 from eigentensor.errors import CallRefused, EigenTensorError, ServiceBusy, WrongBits
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Kind, Program
 from eigentensor.program.binding import Results
 from eigentensor.reexecution.inputs import Tensors
@@ -19,6 +21,7 @@ from eigentensor_operator.calls.channels import Answer, ServedChannel, Ticket
 from eigentensor_operator.calls.inputs import read_states
 from eigentensor_operator.calls.lane import Done
 from eigentensor_operator.calls.ledger import Executed, Ledger
+from eigentensor_operator.calls.recent import CHAIN, Patch, RecentStates, States
 from eigentensor_operator.calls.standing import Standing
 
 _SMALL = 1 << 18  # bytes of results that are hashed at once, instead of in a thread
@@ -47,6 +50,7 @@ class Executing:
         self._domain, self._key, self._ledger, self._standing = domain, key, ledger, standing
         self._lock, self._weigh, self._reserve, self._seconds = lock, weigh, reserve, seconds
         self._fault: ServiceBusy | None = None
+        self._recent = RecentStates()
 
     async def execute(self, tickets: Sequence[Ticket]) -> list[Results | Exception]:
         """See `Work`."""
@@ -66,10 +70,7 @@ class Executing:
         try:
             self._check_generation(ticket)
             self.check()
-            states = ticket.states
-            if states is None:
-                where = ticket.served.program, ticket.computation.states
-                states = await asyncio.get_running_loop().run_in_executor(None, self._states, *where)
+            states = await self._states(ticket)
         except Exception as error:  # that of this call alone
             return error
         return {**ticket.inputs, **states}
@@ -87,7 +88,7 @@ class Executing:
         self._check_generation(ticket)
         if isinstance(outcome, Exception):
             raise outcome
-        if sum(array.nbytes for kind in Kind for array in _of(outcome, kind).values()) <= _SMALL:
+        if sum(array.nbytes for of in (outcome.outputs, outcome.states) for array in of.values()) <= _SMALL:
             return self._done(ticket, outcome)
         return await asyncio.get_running_loop().run_in_executor(None, self._done, ticket, outcome)
 
@@ -98,16 +99,38 @@ class Executing:
         self._fault = ServiceBusy("the operator's device is faulty", fix="Call another operator.")
         return self._fault
 
-    def _states(self, program: Program, root: bytes) -> Tensors:
-        return read_states(program, self._ledger.blob(root))
+    async def _states(self, ticket: Ticket) -> Tensors:
+        """The states that a call goes on from. Raises BlobNotFound."""
+        root = ticket.computation.states
+        if root == NONE:
+            return {}
+        if ticket.states is not None:
+            self._recent.put(States(root, ticket.states, ticket.files[root]))
+            return ticket.states
+        recent = self._recent.get(root)
+        if recent is None:
+            read = partial(self._read, ticket.served.program, root)
+            recent = await asyncio.get_running_loop().run_in_executor(None, read)
+        return recent.tensors
+
+    def _read(self, program: Program, root: bytes) -> States:
+        file = self._ledger.blob(root)
+        states = States(root, read_states(program, file), file, CHAIN)  # it may be the last of a chain
+        self._recent.put(states)
+        return states
+
+    def forget_states(self) -> None:
+        """States are not kept in memory which may have been deleted."""
+        self._recent.clear()
 
     def _done(self, ticket: Ticket, results: Results) -> Done | None:
         """The receipt of a call that gave this."""
         served, known = ticket.served, ticket.channel
-        outputs, new_states = (merkle.kind_root(served.program, kind, _of(results, kind)) for kind in Kind)
-        root = merkle.outputs_root(outputs, new_states)
-        body = _file(served.program, Kind.OUTPUT, results)
-        left = new_states if results.states else NONE
+        before = self._recent.get(ticket.computation.states)
+        states, written = States.left(served.program, results.states, before)
+        root = merkle.outputs_root(merkle.kind_root(served.program, Kind.OUTPUT, results.outputs), states.root)
+        body = dump_safetensors(results.outputs, _dtypes(served.program))
+        left = states.root if results.states else NONE
         if ticket.replay is not None:
             self._repeat(ticket, root, body, left)
             return None
@@ -115,9 +138,10 @@ class Executing:
             number = self._number_now(ticket)
             known.payee, receipt = known.payee.executed(root, number)
         signature = self._key.sign(hash_of(self._domain, receipt))
-        files = dict(ticket.files)
+        files: dict[bytes, bytes | Patch] = {**ticket.files}
         if results.states:
-            files[left] = _file(served.program, Kind.STATE, results)
+            files.setdefault(left, written)
+            self._recent.put(states)
         call = Executed(ticket.computation, ticket.payment, receipt, signature, left)
         return Done(ticket, call, files, Answer(body, CallResponse(receipt, signature, left), ticket.price))
 
@@ -155,9 +179,7 @@ class Executing:
 
     def write(self, group: list[Done]) -> None:
         """See `Work`."""
-        files: dict[bytes, bytes] = {}
-        for done in group:
-            files |= done.files
+        files = (file for done in group for file in done.files.items())
         self._ledger.keep_calls((done.call for done in group), files)
 
     def written(self, ticket: Ticket) -> None:
@@ -183,11 +205,6 @@ class Executing:
             raise ServiceBusy(f"no calls are executed: {self.stopped}", fix="Call another operator.")
 
 
-def _of(results: Results, kind: Kind) -> Tensors:
-    return results.outputs if kind is Kind.OUTPUT else results.states
-
-
-def _file(program: Program, kind: Kind, results: Results) -> bytes:
-    """Outputs or new states as a safetensors file."""
-    dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
-    return dump_safetensors(_of(results, kind), dtypes)
+def _dtypes(program: Program) -> dict[str, DType]:
+    """Of the outputs."""
+    return {name: program.parameter(result.buffer).dtype for name, result in program.outputs.items()}

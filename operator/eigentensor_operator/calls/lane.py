@@ -24,6 +24,7 @@ from eigentensor.errors import EigenTensorError, ServiceBusy
 from eigentensor.program.binding import Results
 from eigentensor_operator.calls.channels import Answer, Ticket
 from eigentensor_operator.calls.ledger import Executed
+from eigentensor_operator.calls.recent import Patch
 
 GROUP = 64  #: calls that are written together at most
 QUICK = 0.002  #: seconds that a write may take for which others wait, rather than for a thread
@@ -36,7 +37,7 @@ class Done:
 
     ticket: Ticket
     call: Executed
-    files: dict[bytes, bytes]
+    files: dict[bytes, bytes | Patch]
     answer: Answer
 
 

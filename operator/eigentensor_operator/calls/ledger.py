@@ -21,6 +21,7 @@ from eigentensor.store.database import Database
 from eigentensor.task import Event, Place
 from eigentensor.task.order import NONE, Domain
 from eigentensor_operator.calls.interface import Conclusion
+from eigentensor_operator.calls.recent import Patch, patched
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS owner (
@@ -51,8 +52,11 @@ CREATE TABLE IF NOT EXISTS conclusions (
     channel BLOB PRIMARY KEY, voucher TEXT NOT NULL, payers BLOB NOT NULL, signers BLOB NOT NULL, since INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS blobs (root BLOB PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS patches (root BLOB PRIMARY KEY, base BLOB NOT NULL, data BLOB NOT NULL);
 """
 _CALL = f"INSERT INTO calls VALUES ({', '.join('?' * 15)})"
+_BLOB = "INSERT OR IGNORE INTO blobs SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM patches WHERE root = ?1)"
+_PATCH = "INSERT OR IGNORE INTO patches SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE root = ?1)"
 _SALT = 24  # bytes
 
 
@@ -193,11 +197,16 @@ class Ledger:
 
     # ---- Calls ----
 
-    def keep_calls(self, calls: Iterable[Executed], blobs: Mapping[bytes, bytes]) -> None:
-        """Writes calls that were executed, and the files by their roots that they need to be executed again."""
+    def keep_calls(self, calls: Iterable[Executed], files: Iterable[tuple[bytes, bytes | Patch]]) -> None:
+        """Writes calls that were executed, and the files by their roots that they need to be executed again: of a patch
+        the base is here, or before it among them. A file that is here stays as it is, so that no patches change each
+        other in a circle."""
         with self.together():
-            for root, data in blobs.items():
-                self._database.rows("INSERT OR IGNORE INTO blobs VALUES (?, ?)", root, data)
+            for root, file in files:
+                if isinstance(file, Patch):
+                    self._database.rows(_PATCH, root, *file)
+                else:
+                    self._database.rows(_BLOB, root, file)
             for call in calls:
                 self._database.rows(_CALL, *_values(call))
 
@@ -240,19 +249,23 @@ class Ledger:
                     self._database.rows(_LEAF, channel, at, leaf)
                 self._database.rows(_FORGET, channel, stop, channel)
             self._database.rows("DELETE FROM sheets WHERE pool = ? AND number = ?", pool, number)
-            self._database.rows(_UNUSED)
+            for table in ("patches", "blobs"):
+                self._database.rows(_UNUSED.format(table))
 
     # ---- Files ----
 
     def has_blob(self, root: bytes) -> bool:
         """Whether the file of a bindings root is here."""
-        return bool(self._database.rows("SELECT 1 FROM blobs WHERE root = ?", root))
+        return any(self._database.rows(f"SELECT 1 FROM {table} WHERE root = ?", root) for table in ("blobs", "patches"))
 
     def blob(self, root: bytes) -> bytes:
         """The safetensors file that has a bindings root. Raises BlobNotFound."""
-        if not (rows := self._database.rows("SELECT data FROM blobs WHERE root = ?", root)):
-            raise BlobNotFound(f"there are no inputs or states {root.hex()} here")
-        return bytes(rows[0][0])
+        with self._database.lock:
+            if rows := self._database.rows("SELECT data FROM blobs WHERE root = ?", root):
+                return bytes(rows[0][0])
+            if rows := self._database.rows("SELECT base, data FROM patches WHERE root = ?", root):
+                return patched(self.blob(rows[0][0]), rows[0][1])
+        raise BlobNotFound(f"there are no inputs or states {root.hex()} here")
 
 
 _DRAINED = "SELECT pool, number FROM drained ORDER BY pool, number"
@@ -267,9 +280,11 @@ DELETE FROM calls WHERE channel = ? AND at < ? AND at < (
 )
 """
 _UNUSED = """
-DELETE FROM blobs WHERE root NOT IN (
+WITH RECURSIVE used(root) AS (
     SELECT inputs FROM calls UNION SELECT states FROM calls UNION SELECT new_states FROM calls
+    UNION SELECT patches.base FROM patches JOIN used ON patches.root = used.root
 )
+DELETE FROM {} WHERE root NOT IN (SELECT root FROM used)
 """
 
 

@@ -413,6 +413,7 @@ class CallService:
                 self._ledger.forget(pool, life.number, lines + concluded)
             self._standing.forget(over)
             if over:
+                self._executing.forget_states()
                 for names in self._shelf:
                     if names.computed and not self._ledger.has_blob(bytes.fromhex(names.computed)):
                         self._shelf.discard(names.blob)

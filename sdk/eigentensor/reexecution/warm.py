@@ -22,15 +22,16 @@ from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
 from eigentensor.runtime.sandbox.execution import Limits, Observed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 
-SHARE = 0.03  #: of the time of calls that rechecks take
+SHARE = 0.01  #: of the time of calls that rechecks take
 LEAST = 1 / 64  #: of the calls that are rechecked, however long that takes
 _SLOWER = 1 / 1024  # by how much of it more than the last one a call is expected to take at most
+_NEWEST = 1 / 8  # of an average: what the newest recheck counts
 _WORTH = 16  # calls that came together before the program is compiled for several at once
 
 
 class WarmExecution:
     """A program that stays in its sandbox, with its weights. Of some calls, chosen by chance after they came, a random
-    sample is recomputed with the reference: so many that it takes 3 % of what they take alone, one in 64 at least."""
+    sample is recomputed with the reference: so many that it takes 1 % of what they take alone, one in 64 at least."""
 
     def __init__(
         self, program: Program, weights: Path | None, within: Limits, *, device: str = "CPU", unsafe: bool = False
@@ -169,7 +170,8 @@ class WarmExecution:
         """Raises WrongBits."""
         start = time.perf_counter()
         sample.recheck(bound, look.chosen, observed.kept, look.seed)
-        self._recheck = _expected(self._recheck, time.perf_counter() - start)
+        took = time.perf_counter() - start  # samples differ: as long as the last ones on average
+        self._recheck += (took - self._recheck) * (_NEWEST if self._recheck else 1)
 
 
 class _Look(NamedTuple):

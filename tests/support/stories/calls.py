@@ -100,13 +100,16 @@ class Programs:
             one.execution.close()
 
 
-def programs(folder: Path, *, is_warm: bool = True) -> Programs:
+def programs(folder: Path, *, is_warm: bool = True, elements: int = ELEMENTS) -> Programs:
     """`scaling`, which has no states, and `counting`, whose weights are threes; warm, or when they are called."""
-    within = replace(limits(1 << 30, 60), threads=1)
-    save_safetensors(folder / "w", {"w": ones(3)})
+    within, threes = replace(limits(1 << 30, 60), threads=1), {"w": np.full(elements, 3, np.float32)}
+    save_safetensors(folder / "w", threes)
     made = {}
-    for name, program, weights in (("scaling", scaling(), None), ("counting", counting(), folder / "w")):
-        root = NONE if weights is None else merkle.role_root(program, Role.WEIGHT, {"w": ones(3)})
+    for name, program, weights in (
+        ("scaling", scaling(elements), None),
+        ("counting", counting(elements), folder / "w"),
+    ):
+        root = NONE if weights is None else merkle.role_root(program, Role.WEIGHT, threes)
         execution = WarmExecution(program, weights, within)
         if is_warm:
             execution.warm()

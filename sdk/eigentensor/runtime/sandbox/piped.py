@@ -5,27 +5,31 @@ as many bytes as are known before: whatever a stranger's program does to it, tha
 """
 
 import asyncio
+import fcntl
 import os
 import select
 import subprocess
 import tempfile
 import threading
 from collections.abc import Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, TypeVar
 
 from eigentensor.errors import EigenTensorError, ExecutionError, LimitError, SandboxError
 from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, Ended, end, failure
 from eigentensor.runtime.sandbox.execution import reported
 from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH
 
-_CHUNK = 1 << 20  # bytes that a pipe takes at once, where the system lets it
+_PIPE = 1 << 20  # bytes that a pipe holds, where the system lets it
 _LEAST = 1 << 16  # bytes that are read at once at least, where there are as many
 _VECTORS = 1024  # pieces that are written at once
 _Of = TypeVar("_Of")
 
 
-class Child(NamedTuple):
+@dataclass(eq=False)
+class Child:
     """A process in its sandbox. Setting `over` ends it; `ended` is set when it has."""
 
     requests: int
@@ -63,24 +67,25 @@ class Incoming:
         data = bytearray(size)
         at = min(size, len(self._ahead))
         data[:at], self._ahead = self._ahead[:at], self._ahead[at:]
-        while at < size:
-            more = yield from self._more(min(max(size - at, _LEAST), _CHUNK))
-            used = min(size - at, len(more))
-            data[at : at + used], self._ahead = more[:used], more[used:]
-            at += used
+        with memoryview(data) as view:
+            while at < size:
+                at += yield from self._into(view[at:])
         return data
 
-    def _more(self, most: int) -> "Turn[bytes]":
-        """What is there, or comes next: one byte, or more."""
+    def _into(self, view: memoryview) -> "Turn[int]":
+        """How many bytes came: what there is, or comes next, at least one. What is more than the view takes is
+        ahead."""
+        more = bytearray(max(0, _LEAST - len(view)))
         while True:
             try:
-                data = os.read(self._pipe, most)
+                count = os.readv(self._pipe, [view, more])
             except BlockingIOError:
                 yield self._pipe, True
                 continue
-            if not data:
+            if not count:
                 raise died()
-            return data
+            self._ahead = bytes(more[: max(0, count - len(view))])
+            return min(count, len(view))
 
 
 def send(child: Child, parts: Sequence[bytes | memoryview]) -> "Turn[None]":
@@ -195,6 +200,8 @@ def begin(front: Sequence[str], child: Sequence[str]) -> Child:
     requests, responses = os.pipe(), os.pipe()
     for pipe in (requests[1], responses[0]):
         os.set_blocking(pipe, False)
+        with suppress(OSError):  # a user may hold so much in pipes, and no more
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
     over, ended, begun = threading.Event(), threading.Event(), threading.Event()
     made: list[subprocess.Popen[bytes] | OSError] = []
     errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115

@@ -69,7 +69,7 @@ def _done(
         graphs.pop(asked["forget"], None)
         return b""
     graph, file = graphs[asked["run"]], io.BytesIO()
-    tensors = {name: array[0] for name, array in stacked(requests, graph.program, 1).items()}
+    tensors = {name: array[0] for name, array in stacked(requests, graph.program, [None]).items()}
     writer = Wanted(graph.program, 1).writer(file)
     writer.finish(graph.run(tensors, asked["variables"]))
     return file.getvalue()

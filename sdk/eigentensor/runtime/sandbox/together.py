@@ -19,6 +19,7 @@ from eigentensor.program.widened import widened
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from eigentensor.runtime.sandbox.returned import Wanted
+from eigentensor.runtime.sandbox.slots import SLOTS
 
 WIDTHS = (2, 4, 8)  #: calls that one run executes, where it is not one
 MESSAGE = 64 << 20  #: bytes of calls that are handed over together, what comes back included
@@ -43,21 +44,37 @@ def most_together(program: Program) -> int:
 def admitted(program: Program, memory: int, device: str) -> tuple[int, ...]:
     """The widths, ascending, to which a program can be widened, if a process that has it alone and one that has it in
     all of them are to hold `memory` bytes together. Both read the weights in their file."""
-    weights = sum(b.elements * b.dtype.size for b in program.buffers if b.role is Role.WEIGHT)
-
-    def own(one: Program) -> int:
-        return max(estimate_memory_requirements(one, device).values()) - weights
-
-    left, widths = memory - weights - 2 * own(program), list[int]()
+    left, widths = memory - _weights(program) - 2 * _own(program, device), list[int]()
     for width in WIDTHS:
         try:
-            left -= own(widened(program, width))
+            left -= _own(widened(program, width), device)
         except RuleError:
             break
         if left < 0 or width > most_together(program):
             break
         widths.append(width)
     return tuple(widths)
+
+
+def states_size(program: Program) -> int:
+    """Bytes of the states of a call."""
+    return sum(b.elements * b.dtype.size for b in program.buffers if b.role is Role.STATE)
+
+
+def held(programs: Sequence[Program], memory: int, device: str) -> int:
+    """The states of how many calls a process may hold that has a program alone and in some widths: as many as take half
+    of what they leave of `memory` bytes."""
+    left = memory - _weights(programs[0]) - sum(_own(program, device) for program in programs)
+    return min(SLOTS, max(0, left // 2) // size) if (size := states_size(programs[0])) else 0
+
+
+def _weights(program: Program) -> int:
+    return sum(b.elements * b.dtype.size for b in program.buffers if b.role is Role.WEIGHT)
+
+
+def _own(program: Program, device: str) -> int:
+    """Bytes that it needs besides weights."""
+    return max(estimate_memory_requirements(program, device).values()) - _weights(program)
 
 
 def width_of(count: int, trials: Trials) -> int:

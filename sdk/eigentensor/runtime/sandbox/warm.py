@@ -2,18 +2,18 @@
 
 The child sees what the child of a single execution sees, and is sealed before any of the program runs. Its calls may be
 of different callers: a program is data whose kernels were checked and compiled here, and the child holds nothing of a
-call once the next one came. Calls that are there at the same time are handed over together, and executed as `together`
-says.
+call once the next one came, but states: a call that goes on from those that one of the last calls left does not bring
+them. Calls that are there at the same time are handed over together, and executed as `together` says.
 """
 
 import asyncio
 import json
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import EigenTensorError, ExecutionError, SandboxError
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
-from eigentensor.program.model import Program
+from eigentensor.program.model import Program, Role
 from eigentensor.program.widened import widened
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
@@ -44,11 +44,19 @@ from eigentensor.runtime.sandbox.piped import (
     waited,
 )
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
-from eigentensor.runtime.sandbox.together import admitted, most_together, open_buffers
+from eigentensor.runtime.sandbox.slots import Slots
+from eigentensor.runtime.sandbox.together import admitted, held, most_together, open_buffers
 from eigentensor.runtime.sandbox.warm_child import LENGTH
 from eigentensor.scratch import scratch
 
 LIFE = 1 << 30  #: processor seconds of a child: each call has a limit by the clock
+
+
+@dataclass(eq=False)
+class _Child(Child):
+    """A child, and the states that it holds."""
+
+    slots: Slots
 
 
 class WarmProgram:
@@ -76,7 +84,7 @@ class WarmProgram:
         self.most = most_together(program)  #: calls that are handed over together at most
         self._records = replace(program, buffers=tuple(open_buffers(program)))
         self._lock = threading.Lock()
-        self._child: Child | None = None
+        self._child: _Child | None = None
         self._widths: tuple[int, ...] = ()
         self._is_tried = False  # whether to widen this child was tried
         self._closed = 0  # how often
@@ -109,7 +117,7 @@ class WarmProgram:
         widths = admitted(self.program, self.limits.memory, self.device)
         if not widths:
             return
-        child: Child | None = self._begun(widths)
+        child: _Child | None = self._begun(widths)
         with self._lock:
             if closed == self._closed:
                 child, self._child, self._widths = self._child, child, widths
@@ -163,7 +171,7 @@ class WarmProgram:
                 waited(_talk(child, asked), monotonic() + seconds * len(calls))
             except Silent as silent:
                 return asked.outcomes(self._lost(child, silent, asked))
-        return asked.outcomes()
+            return asked.kept(child.slots)
 
     async def run_all_async(
         self,
@@ -187,7 +195,7 @@ class WarmProgram:
             except asyncio.CancelledError:  # it is in the middle of something
                 self._end(child)
                 raise
-        return asked.outcomes()
+            return asked.kept(child.slots)
 
     def _asked(
         self,
@@ -196,11 +204,9 @@ class WarmProgram:
         repeat: int,
         keep: Sequence[Collection[int]],
     ) -> "_Asked":
-        flats = [flat for tensors in calls for flat in bind(self._records, tensors, variables, repeat)]
+        flats = [bind(self._records, tensors, variables, repeat) for tensors in calls]
         wanted = [Wanted(self.program, repeat, tuple(sorted(set(some)))) for some in keep]
-        asked = {"variables": dict(variables or {}), "repeat": repeat, "keep": [one.keep for one in wanted]}
-        head = json.dumps(asked).encode()
-        return _Asked(wanted, [LENGTH.pack(len(head)) + head, *(flat.view(np.uint8).data for flat in flats)], [])
+        return _Asked(calls, flats, dict(variables or {}), repeat, wanted)
 
     def close(self) -> None:
         """Ends the child; the next call starts another one."""
@@ -215,12 +221,12 @@ class WarmProgram:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _started(self) -> Child:
+    def _started(self) -> _Child:
         if self._child is None:
             self._child = self._begun()
         return self._child
 
-    def _begun(self, widths: Sequence[int] = ()) -> Child:
+    def _begun(self, widths: Sequence[int] = ()) -> _Child:
         """A child that is ready, with the program alone and in these widths; what they need is compiled before. Raises
         as `warm`."""
         until = monotonic() + self.limits.seconds
@@ -239,7 +245,8 @@ class WarmProgram:
             self._cache.folder.mkdir(parents=True, exist_ok=True)
             seen = {name: folder / name for name in ("job.json", "program")} | {"kernels": self._cache.folder}
             seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
-            child = begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
+            begun = begin(*command(folder, seen, 0, self.unsafe, "warm_child"))
+            child = _Child(**vars(begun), slots=Slots(held(programs, self.limits.memory, self.device)))
             try:
                 ready = waited(response(Incoming(child), 0), until)
             except Silent as silent:
@@ -249,25 +256,43 @@ class WarmProgram:
                 raise ready
         return child
 
-    def _lost(self, child: Child, silent: Silent, asked: "_Asked | None" = None) -> EigenTensorError:
+    def _lost(self, child: _Child, silent: Silent, asked: "_Asked | None" = None) -> EigenTensorError:
         """The error of a child that does not go on as it should, which is ended."""
         if asked is not None:
             self._is_tried = len(asked.wanted) > 1
         return error_of(child, silent, self._end(child, wait=silent.died))
 
-    def _end(self, child: Child, wait: bool = False) -> str:
+    def _end(self, child: _Child, wait: bool = False) -> str:
         """Ends it; what it wrote as errors."""
+        text = ended(child, wait=wait)
         if self._child is child:
             self._child, self._widths = None, ()
-        return ended(child, wait=wait)
+        return text
 
 
-class _Asked(NamedTuple):
-    """A request: what is wanted back of each of its calls, its bytes, and the responses that came."""
+@dataclass
+class _Asked:
+    """What is asked for: calls with their flat inputs and states, and what is wanted back of each of them; then slots
+    for what they leave, and the responses that came."""
 
+    calls: Sequence[Mapping[str, NDArray[Any]]]
+    flats: Sequence[Sequence[NDArray[Any]]]
+    variables: Mapping[str, int]
+    repeat: int
     wanted: Sequence[Wanted]
-    parts: Sequence[bytes | memoryview]
-    came: "list[bytearray | EigenTensorError]"
+    slots: Sequence[int | None] = ()
+    came: list[bytearray | EigenTensorError] = field(default_factory=list)
+
+    def request(self, slots: Slots) -> list[bytes | memoryview]:
+        """Its bytes: without the states that these slots hold."""
+        held = [slots.holding(tensors) for tensors in self.calls]
+        self.slots = slots.free(len(self.calls), held)
+        keep = [one.keep for one in self.wanted]
+        head = {"variables": self.variables, "repeat": self.repeat, "keep": keep, "from": held, "to": self.slots}
+        text = json.dumps(head).encode()
+        inputs = len(self.wanted[0].program.named(Role.INPUT))  # come before states
+        brought = [flats if slot is None else flats[:inputs] for flats, slot in zip(self.flats, held, strict=True)]
+        return [LENGTH.pack(len(text)) + text, *(flat.view(np.uint8).data for flats in brought for flat in flats)]
 
     def outcomes(self, lost: EigenTensorError | None = None) -> list[Observed | EigenTensorError]:
         """What came of each call; those that have no response were `lost`."""
@@ -279,6 +304,14 @@ class _Asked(NamedTuple):
                 done.append(error)
         return done if lost is None else done + [lost] * (len(self.wanted) - len(done))
 
+    def kept(self, slots: Slots) -> list[Observed | EigenTensorError]:
+        """The same of all calls, whose new states these slots hold from now on."""
+        outcomes = self.outcomes()
+        for slot, outcome in zip(self.slots, outcomes, strict=True):
+            if slot is not None and not isinstance(outcome, EigenTensorError):
+                slots.keep(slot, outcome.results.states)
+        return outcomes
+
 
 def _only(outcomes: Sequence[Observed | EigenTensorError]) -> Observed:
     """The outcome of one call. Raises the error that it is."""
@@ -288,9 +321,9 @@ def _only(outcomes: Sequence[Observed | EigenTensorError]) -> Observed:
     return outcome
 
 
-def _talk(child: Child, asked: _Asked) -> "Turn[None]":
+def _talk(child: _Child, asked: _Asked) -> "Turn[None]":
     """One request and its responses, as they come. Raises Silent."""
-    yield from send(child, asked.parts)
+    yield from send(child, asked.request(child.slots))
     yield child.responses, True
     incoming = Incoming(child)
     for wanted in asked.wanted:

@@ -2,15 +2,16 @@
 `python -m eigentensor.runtime.sandbox.warm_child FOLDER REQUESTS RESPONSES`.
 
 FOLDER holds job.json, the program and its weights; the numbers are of open pipes. A request is a length and a header in
-JSON, then for each of its calls the tensors that are not weights, by their numbers, as bytes whose size the program
-says. Each call has a response, in order: one byte, then what `returned` describes, or a length and the line that
-`child.described` makes. A first response says that all is ready.
+JSON, then for each of its calls the inputs and states, by their numbers, as bytes whose size the program says: but for
+states where the header names the slot that holds them. Each call has a response, in order: one byte, then what
+`returned` describes, or a length and the line that `child.described` makes. A first response says that all is ready.
 """
 
 import json
 import os
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,12 +23,12 @@ from eigentensor.errors import EigenTensorError
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import shaped
 from eigentensor.program.codec import decode
-from eigentensor.program.model import Program
+from eigentensor.program.model import Program, Role
 from eigentensor.program.widened import widened
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.sandbox import child, confine
 from eigentensor.runtime.sandbox.confine import Limits
-from eigentensor.runtime.sandbox.together import Together, open_buffers
+from eigentensor.runtime.sandbox.together import Together, open_buffers, states_size
 from eigentensor.store.tensors import load_flat
 from eigentensor.threads import start
 
@@ -60,11 +61,19 @@ def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
     together = Together({width: compiled(width) for width in (1, *job["widths"])})
     responses.write(DONE)
     responses.flush()
+    slots: dict[int, bytes] = {}
     while head := requests.read(LENGTH.size):
         asked = json.loads(requests.read(*LENGTH.unpack(head)))
-        calls = stacked(requests, program, len(asked["keep"]))
-        for outcome in together.run(calls, asked["variables"], asked["repeat"], asked["keep"]):
-            responses.write(failed(outcome) if isinstance(outcome, BaseException) else DONE + outcome)
+        calls = stacked(requests, program, [slots.get(slot) for slot in asked["from"]])
+        outcomes = together.run(calls, asked["variables"], asked["repeat"], asked["keep"])
+        for outcome, slot in zip(outcomes, asked["to"], strict=True):
+            if isinstance(outcome, BaseException):
+                responses.write(failed(outcome))
+                continue
+            responses.write(DONE)
+            responses.write(outcome)
+            if slot is not None:  # states are what a response ends with
+                slots[slot] = outcome[len(outcome) - states_size(program) :]
         responses.flush()
 
 
@@ -74,15 +83,21 @@ def failed(error: BaseException) -> bytes:
     return FAILED + LENGTH.pack(len(line)) + line
 
 
-def stacked(requests: BinaryIO, program: Program, count: int) -> dict[str, NDArray[Any]]:
-    """The inputs and states of so many calls, one after the other along the first axis."""
+def stacked(requests: BinaryIO, program: Program, held: Sequence[bytes | None]) -> dict[str, NDArray[Any]]:
+    """The inputs and states of calls, one after the other along the first axis, of each with the states that are held
+    for it."""
     opened = open_buffers(program)
-    memory = [np.empty((count, b.elements * b.dtype.size), np.uint8) for b in opened]
-    for call in range(count):
-        for rows in memory:
-            requests.readinto(rows[call].data)  # type: ignore[attr-defined]
+    memory = [np.empty((len(held), b.elements * b.dtype.size), np.uint8) for b in opened]
+    for call, states in enumerate(held):
+        at = 0
+        for buffer, rows in zip(opened, memory, strict=True):
+            if states is None or buffer.role is not Role.STATE:
+                requests.readinto(rows[call].data)  # type: ignore[attr-defined]
+            else:
+                rows[call] = np.frombuffer(states, np.uint8, rows.shape[1], at)
+                at += rows.shape[1]
     return {
-        b.name: rows.view(STORAGE[b.dtype]).reshape(count, *b.shape) for b, rows in zip(opened, memory, strict=True)
+        b.name: rows.view(STORAGE[b.dtype]).reshape(len(held), *b.shape) for b, rows in zip(opened, memory, strict=True)
     }
 
 
