@@ -48,16 +48,19 @@ def up(
     ] = None,
     trust: Trust = False,
     device: Device = None,
+    config: Annotated[Path | None, typer.Option("--config", help="Signals of sessions that have none, YAML.")] = None,
     log_file: Annotated[
         str | None, typer.Option("--log", envvar="EIGENTENSOR_INSTRUCTION_LOG", help="File that the log goes on in.")
     ] = None,
 ) -> None:
     """Be a cluster until Ctrl-C: for this user's processes, and with --bind for others that have a token."""
     from eigentensor.cluster.address import own_folder
+    from eigentensor.sharding.signals import Signals, load
     from eigentensor_cluster.settings import Settings, parse_bind
 
     place = parse_bind(bind) if bind is not None else None
-    settings = Settings(own_folder(), workers, place, token, trust, device, log_file)
+    signals = load(config) if config is not None else Signals()
+    settings = Settings(own_folder(), workers, place, token, trust, device, log_file, signals)
     from eigentensor_cluster.serving import serve
 
     serve(settings, say)

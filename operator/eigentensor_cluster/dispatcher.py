@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.sharding.signals import Signals
 from eigentensor_cluster.engine.executing import MEMORY
-from eigentensor_cluster.engine.interface import Spent, Work, Worker
+from eigentensor_cluster.engine.interface import NO_SIGNALS, Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
@@ -40,9 +41,9 @@ class Place:
 class Dispatcher:
     """Sessions on one side, workers on the other."""
 
-    def __init__(self, quota: Quota | None = None, log: Log | None = None) -> None:
-        """`log` takes what happens."""
-        self.quota, self.log = quota or Quota(), log or Log()
+    def __init__(self, quota: Quota | None = None, log: Log | None = None, signals: Signals = NO_SIGNALS) -> None:
+        """`log` takes what happens, `signals` are those of sessions that have none of their own."""
+        self.quota, self.log, self.signals = quota or Quota(), log or Log(), signals
         self.sessions: dict[int, Session] = {}
         self.places: dict[Worker, Place] = {}
         self.replays = 0  #: runs that were executed again since their results were lost
@@ -51,7 +52,8 @@ class Dispatcher:
 
     def begin(self, member: str, weight: float = 1.0) -> Session:
         """A new session of somebody, whose runs count by that weight."""
-        session = Session(next(self._numbers), secrets.token_bytes(IDENTITY), member, self.quota, self._tensors)
+        number, identity = next(self._numbers), secrets.token_bytes(IDENTITY)
+        session = Session(number, identity, member, self.quota, self._tensors, signals=self.signals)
         self.sessions[session.number] = session
         self.log.record(Event.CONNECT, f"CLIENT {session.number}", "HELLO", member=member, weight=weight)
         self._turns.join(session.number, weight)
@@ -134,20 +136,22 @@ class Dispatcher:
             self._begin(self.sessions[chosen])
 
     def _next(self, session: Session) -> Job | None:
-        """The run that a session begins next, if one can begin."""
-        for job in list(session.again):
-            if (poison := job.poison) is not None:
-                session.again.remove(job)
-                self._poisoned(session, job, poison)
-            elif self._is_ready(session, job):
-                return job
-        while session.queue:
-            job = session.queue[0]
-            if (poison := job.poison) is None:
-                return job if self._is_ready(session, job) else None
-            session.queue.popleft()
-            self._poisoned(session, job, poison)
-        return None
+        """The run that a session begins next, if one can begin. What is lost of its inputs is made again: that may be
+        what begins."""
+        while True:
+            before = self.replays
+            for job in list(session.again):
+                if (poison := job.poison) is not None:
+                    session.again.remove(job)
+                    self._poisoned(session, job, poison)
+                elif self._is_ready(session, job):
+                    return job
+            while session.queue and (poison := session.queue[0].poison) is not None:
+                self._poisoned(session, session.queue.popleft(), poison)
+            if session.queue and self._is_ready(session, session.queue[0]):
+                return session.queue[0]
+            if self.replays == before:
+                return None
 
     def _is_ready(self, session: Session, job: Job) -> bool:
         if job.is_ready:
@@ -226,7 +230,10 @@ class Dispatcher:
             outputs[tensor.index] = tensor.number
         inputs = tuple(tensor.number for tensor in recipe.inputs)
         of = recipe.defined
-        return Work(session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables)
+        return Work(
+            session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables, of.signals,
+            session.signals,
+        )  # fmt: skip
 
     def _done(self, session: Session, job: Job, place: Place, spent: Spent) -> None:
         """Counts a run, and lets its results be read."""

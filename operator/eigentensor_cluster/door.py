@@ -21,7 +21,7 @@ from eigentensor_cluster.tensors import Poison, Tensor
 from eigentensor_cluster.tokens import Member, Tokens
 
 SECONDS = 10.0  #: until whoever comes has to have said as what
-GRACE = 60.0  #: seconds that a session outlives its connection
+GRACE = 50.0  #: seconds that a session outlives its connection: of a client that was killed nothing is left in a minute
 QUESTIONS = 64  #: of one client that wait for their tensors at a time
 CONNECTIONS = 1024  #: at a time; who comes beyond is let go at once
 SESSIONS = 256  #: at a time, of all clients

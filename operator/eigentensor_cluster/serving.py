@@ -80,7 +80,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs | None, say: Say) -> None:
-    began, dispatcher = time.monotonic(), Dispatcher(log=Log(settings.log))
+    began, dispatcher = time.monotonic(), Dispatcher(log=Log(settings.log), signals=settings.signals)
     address = Address(settings.folder / "door")
 
     def status() -> str:

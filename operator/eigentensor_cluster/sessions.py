@@ -19,6 +19,7 @@ from eigentensor.program.codec import decode
 from eigentensor.program.fitting import check_variables, wanted
 from eigentensor.program.model import Program, Role
 from eigentensor.sharding.signals import Signals, parse
+from eigentensor_cluster.engine.interface import NO_SIGNALS
 from eigentensor_cluster.tensors import Defined, Job, Poison, Recipe, Tensor
 
 
@@ -61,7 +62,7 @@ class Session:
     runs: int = 0
     compiled: int = 0
     shares: dict[str, Share] = field(default_factory=dict)
-    signals: Signals = field(default_factory=Signals)
+    signals: Signals = NO_SIGNALS
     fault: Poison | None = None  #: of signals that were refused: nothing is executed until there are others
     dropped: list[Tensor] = field(default_factory=list)  #: whose elements nobody needs any more
     _gathered: Gathered | None = None

@@ -2,18 +2,19 @@
 
 import fcntl
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from platformdirs import user_data_path
 
 from eigentensor.errors import ConfigError
+from eigentensor.sharding.signals import Signals
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a cluster is set up. `folder` has its socket, `kept` what outlives it; `bind` is where others reach it, `log`
-    the file of its instruction log."""
+    the file of its instruction log, `signals` are those of sessions that have none of their own."""
 
     folder: Path
     slots: int
@@ -22,6 +23,7 @@ class Settings:
     trusts: bool = False
     device: str | None = None
     log: str | None = None
+    signals: Signals = field(default_factory=Signals)
     kept: Path = user_data_path("eigentensor") / "cluster"
 
     def __post_init__(self) -> None:

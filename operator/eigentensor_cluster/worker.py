@@ -14,9 +14,10 @@ from eigentensor.merkle import program_root
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import SEMANTICS, decode
 from eigentensor.program.model import Program
+from eigentensor.sharding.signals import Signals, parse
 from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.inprocess import InProcess
-from eigentensor_cluster.engine.interface import Work
+from eigentensor_cluster.engine.interface import NO_SIGNALS, Work
 from eigentensor_cluster.peers import Peer, connect
 
 
@@ -47,7 +48,8 @@ class _Orders:
         """`joined` is called with the name that the door gives."""
         self._engine, self._peer, self._joined = engine, peer, joined
         self._session = 0
-        self._programs: dict[int, dict[bytes, tuple[Program, bytes]]] = {}
+        self._programs: dict[int, dict[bytes, tuple[Program, bytes, tuple[tuple[int, str], ...]]]] = {}
+        self._signals: dict[int, Signals] = {}
         self._dtypes: dict[int, dict[int, DType]] = {}
         self._gathered: Gathered | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,8 +61,10 @@ class _Orders:
                 self._joined(frame.name)
             case frames.Tenant(session):
                 self._session = session
-            case frames.Define(encoded):
-                self._programs.setdefault(self._session, {})[program_root(encoded)] = decode(encoded), encoded
+            case frames.Define(encoded, names):
+                self._programs.setdefault(self._session, {})[program_root(encoded)] = decode(encoded), encoded, names
+            case frames.Configure(signals):
+                self._signals[self._session] = parse(signals)
             case frames.Put():
                 self._put(sequence, frame)
             case frames.Run():
@@ -73,6 +77,7 @@ class _Orders:
                     self._dtypes.get(self._session, {}).pop(handle, None)
             case frames.End(session):
                 self._programs.pop(session, None)
+                self._signals.pop(session, None)
                 self._dtypes.pop(session, None)
                 self._engine.end(session)
             case frames.Failed():
@@ -88,8 +93,11 @@ class _Orders:
 
     def _run(self, sequence: int, frame: frames.Run) -> None:
         try:
-            program, encoded = self._programs[self._session][frame.root]
-            work = Work(self._session, frame.root, program, encoded, frame.inputs, frame.outputs, frame.variables)
+            program, encoded, names = self._programs[self._session][frame.root]
+            work = Work(
+                self._session, frame.root, program, encoded, frame.inputs, frame.outputs, frame.variables, names,
+                self._signals.get(self._session, NO_SIGNALS),
+            )  # fmt: skip
             spent = self._engine.run(work)
         except (KeyError, EigenTensorError) as error:
             self._fail(sequence, error)

@@ -250,6 +250,8 @@ def test_what_does_not_fit_is_refused() -> None:
     program = sharded.captured("mlp step").program
     with pytest.raises(ExecutionError, match="memory of its own"):
         Sharded(program, workers=2, device="CUDA")
+    with pytest.raises(BindingError, match="a plan for 0 workers"):
+        Sharded(program, workers=0, device="PYTHON")
     with pytest.raises(BindingError, match="is to be on workers"):
         Sharded(program, workers=2, hints=[Hint(0, (0, 2), False)] * len(program.calls), device="PYTHON")
     with pytest.raises(BindingError, match="hints for"):

@@ -60,8 +60,8 @@ class Caller:
     def run(self, url: str, until: threading.Event) -> None:
         """Calls until the endpoint is gone, or it is time."""
         work, program = self.client.computation(), self.made.served["scaling"].program
-        with httpx.Client(base_url=url) as self.client.http:
-            while not until.is_set():
+        with httpx.Client(base_url=url, timeout=60) as self.client.http:
+            while not (until.is_set() and self.receipts):
                 x = {"x": ones(self.client.payer.count % 7)}
                 if self.waiting is None:
                     self.waiting = self.client.payment(work, x, salt=self.client.payer.count)

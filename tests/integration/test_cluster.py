@@ -7,6 +7,7 @@ import ssl
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from eigentensor.cluster.frames import ANSWERED, VERSION, Hello, Reader, Role, e
 from eigentensor.cluster.remote import RemoteSession
 from eigentensor.errors import (
     BindingError,
+    ConfigError,
     ConnectionLost,
     ExecutionError,
     FrameRefused,
@@ -27,6 +29,7 @@ from eigentensor.errors import (
 from eigentensor.graph import GraphBuilder
 from eigentensor.program.codec import SEMANTICS
 from eigentensor.program.model import Program
+from eigentensor.runtime.sharded import Sharded
 from eigentensor_cluster.sessions import Quota
 from eigentensor_cluster.tokens import Member
 from support.clusters import F32, added, cluster, square
@@ -167,7 +170,7 @@ def test_others_come_over_tls_with_a_token_of_their_role_and_in_no_other_way(tmp
             old.wrap_socket(plain)
 
 
-def said(address: Address, data: bytes, *, secured: bool = True) -> bytes:
+def answered(address: Address, data: bytes, *, secured: bool = True) -> bytes:
     """What the door answers to bytes, until it ends the connection."""
     plain = socket.create_connection((address.host, address.port), 10)
     with tls.context().wrap_socket(plain) if secured else plain as speaking:
@@ -193,12 +196,12 @@ def test_whoever_speaks_otherwise_is_refused_and_nobody_else_notices(tmp_path: P
         address = c.listen()
         pickled = pickle.dumps(square)
         with c.session() as session:
-            assert said(address, hello(), secured=False)[:1] != b"\x40"  # a TLS alert, or nothing
+            assert answered(address, hello(), secured=False)[:1] != b"\x40"  # a TLS alert, or nothing
             for data in (pickled, b"GET / HTTP/1.1\r\n\r\n", encode(frames.Stats(), 1), hello()[:-1] + b"\xff" * 300):
-                [(_, answer)] = Reader(ANSWERED).feed(said(address, data))
+                [(_, answer)] = Reader(ANSWERED).feed(answered(address, data))
                 assert isinstance(answer, frames.Failed) and answer.error == "FrameRefused"
             for wrong in (hello(version=VERSION + 1), hello(semantics=SEMANTICS + 1)):
-                [(_, answer)] = Reader(ANSWERED).feed(said(address, wrong))
+                [(_, answer)] = Reader(ANSWERED).feed(answered(address, wrong))
                 assert isinstance(answer, frames.Failed) and answer.error == "NotAdmitted"
             for behind in (encode(frames.Get(1), 3), encode(frames.Watch(frames.Topic.STATUS), 2), pickled):
                 connection = Connection(address, Role.CLIENT, CLIENT)
@@ -246,6 +249,41 @@ def test_an_idle_connection_that_says_nothing_is_let_go(tmp_path: Path, monkeypa
         silent.settimeout(10)
         start = time.monotonic()
         assert silent.recv(1) == b"" and time.monotonic() - start < 10
+
+
+SIGNALS = "rows: {shard: {axis: 0}}\nwhole: {shard: {replicated: true}}\n"
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_signals_share_a_program_out_among_the_slots_of_a_worker_and_change_no_bit(
+    is_joined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, Any]] = []
+
+    class Seen(Sharded):
+        def __init__(self, *args: Any, **named: Any) -> None:
+            super().__init__(*args, **named)
+            made.append((named["workers"], named["hints"][0]))
+
+    monkeypatch.setattr("eigentensor_cluster.engine.executing.Sharded", Seen)
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        if is_joined:
+            c.joined(slots=2)
+        else:
+            c.here(slots=2)
+        program, rng = squared(24), np.random.default_rng(0)
+        session.put(1, rng.standard_normal((24, 24)).astype(np.float32), F32)
+        root = session.define(program)
+        session.run(root, {"x": 1}, {"output": 2})
+        assert session.get(2).any() and not made
+        session.configure(SIGNALS)
+        for number, name in enumerate(("rows", "whole", "nothing")):
+            assert session.define(program, {0: name}) == root
+            session.run(root, {"x": 1}, {"output": 3 + number})
+            assert session.get(3 + number).tobytes() == session.get(2).tobytes()
+        assert [(workers, hint.axis, hint.replicated) for workers, hint in made] == [(2, 0, False), (2, 0, True)]
+        with pytest.raises(ConfigError, match="line 1"):
+            session.configure("rows: 3")
 
 
 def squared(rows: int) -> Program:

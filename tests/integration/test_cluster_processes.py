@@ -19,6 +19,7 @@ from eigentensor.cluster.remote import RemoteSession
 from eigentensor.program.codec import encode
 from eigentensor.store.tensors import load_safetensors
 from eigentensor.wire import read
+from eigentensor_client.cli import main
 from eigentensor_cluster.schemas import ClusterStatus
 from support.clusters import F32, Processes, Training, added, losses_of, square
 from support.programs.worked_examples import layer
@@ -77,32 +78,43 @@ def test_two_clients_and_two_workers_over_tls_with_everything_in_a_process_of_it
         np.save(p.folder / f"{name}.npy", value)
         inputs += ["-i", f"{name}=@{p.folder / name}.npy"]
     out_file = p.folder / "out.safetensors"
-    given = (str(p.folder / "layer.program"), *inputs, "-o", str(out_file), "--cluster", p.address)
-    ran = p.done("run", *given, "--token", str(p.folder / "client"), "--json")
+    words = (str(p.folder / "layer.program"), *inputs, "-o", str(out_file), "--cluster", p.address)
+    ran = p.done("run", *words, "--token", str(p.folder / "client"), "--json")
     hold(json.loads(ran.stdout))
     assert load_safetensors(out_file)["output"].shape == (2, 4)
-    wrong = p.done("run", *given, "--token", str(p.folder / "worker"))
+    wrong = p.done("run", *words, "--token", str(p.folder / "worker"))
     assert wrong.returncode == 3 and "this token is not one of a client" in wrong.stderr
     assert p.done("down").returncode == 0 and p.started[0].wait(10) == 0
     gone = p.done("status")
     assert gone.returncode == 10 and "no cluster answers at unix:" in gone.stderr
 
 
-def test_up_refuses_what_is_not_safe_or_not_possible(processes: Processes) -> None:
-    bare = processes.done("up", "--bind", "0.0.0.0:0")
-    assert bare.returncode == 3 and "nobody may come from elsewhere without a token" in bare.stderr
-    assert "`--token FILE`" in bare.stderr and "Traceback" not in bare.stderr
-    file = processes.folder / "tokens"
+def test_up_refuses_what_is_not_safe_or_not_possible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    def refused(*words: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["cluster", *words])
+        err = capsys.readouterr().err
+        assert ended.value.code == 3 and "Traceback" not in err and "  fix  " in err
+        return err
+
+    bare = refused("up", "--bind", "0.0.0.0:0")
+    assert "nobody may come from elsewhere without a token" in bare and "`--token FILE`" in bare
+    file, signals = tmp_path / "tokens", tmp_path / "signals.yaml"
     file.write_text("client me 00\n")
     file.chmod(0o600)
-    broken = processes.done("up", "--bind", "127.0.0.1:0", "--token", str(file))
-    assert broken.returncode == 3 and f"{file}:1 is no member" in broken.stderr
+    assert f"{file}:1 is no member" in refused("up", "--bind", "127.0.0.1:0", "--token", str(file))
     file.chmod(0o644)
-    open_ = processes.done("up", "--bind", "127.0.0.1:0", "--token", str(file))
-    assert open_.returncode == 3 and f"`chmod 600 {file}`" in open_.stderr
-    assert "is no place to listen" in processes.done("up", "--bind", "nowhere").stderr
-    assert processes.done("down").returncode == 3
-    assert "is no address of a cluster" in processes.done("status", "--cluster", "example.com").stderr
+    assert f"`chmod 600 {file}`" in refused("up", "--bind", "127.0.0.1:0", "--token", str(file))
+    signals.write_text("rows:\n  shard: {axis: down}\n")
+    assert f"{signals}, line 2" in refused("up", "--config", str(signals))
+    assert "is no place to listen" in refused("up", "--bind", "nowhere")
+    assert "no cluster of this user is up" in refused("down")
+    assert "is no address of a cluster" in refused("status", "--cluster", "example.com")
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Tensors at a cluster: what is trained there has the bits of what is trained here, and holds no more."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +61,21 @@ def test_a_cluster_that_is_not_there_is_said_and_so_is_what_is_no_address(tmp_pa
     gt.ones(1)
     with pytest.raises(ConfigError, match="tensors were made already"):
         gt.connect()
+
+
+@pytest.mark.slow
+def test_gts_server_lets_gts_clients_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    command = [sys.executable, "-m", "eigentensor.gt", "server", "-p", "12345", "--spawn_gpu_workers", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            assert any("the cluster is up" in line for line in server.stderr)
+            gt.connect("localhost:12345")
+            there = trained(3)
+            assert [w.runs for w in connection.recorder().session.stats().workers] == [3]
+            connection.close()
+        finally:
+            server.terminate()
+            server.communicate(timeout=30)
+    assert there == trained(3)

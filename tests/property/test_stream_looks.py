@@ -99,8 +99,8 @@ def test_whatever_was_looked_at_all_values_have_the_same_bits(random: Random) ->
 
 
 @pytest.mark.slow
-def test_so_they_have_in_a_thousand_streams_and_compiled() -> None:
-    for seed in range(1000):
+def test_so_they_have_in_hundreds_of_streams_and_compiled() -> None:
+    for seed in range(200):
         check(Random(seed), REFERENCE)
-    for seed in range(40):
+    for seed in range(6):
         check(Random(seed), COMPILED)

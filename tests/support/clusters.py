@@ -111,7 +111,7 @@ class Cluster:
 
 @contextmanager
 def cluster(
-    folder: Path, quota: Quota | None = None, members: Mapping[bytes, Member] | None = None, grace: float = 60.0
+    folder: Path, quota: Quota | None = None, members: Mapping[bytes, Member] | None = None, grace: float = 50.0
 ) -> Iterator[Cluster]:
     """While the block runs."""
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -141,12 +141,12 @@ class Processes:
         process = subprocess.Popen([*COMMAND, *words], env=self.environment, stderr=subprocess.PIPE, text=True)
         self.started.append(process)
         assert process.stderr is not None
-        said = []
+        lines = []
         for line in process.stderr:
-            said.append(line)
+            lines.append(line)
             if ready in line:
                 return process
-        raise AssertionError("".join(said))
+        raise AssertionError("".join(lines))
 
     def up(self, *words: str) -> None:
         tokens = self.folder / "tokens"

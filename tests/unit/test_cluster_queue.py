@@ -50,7 +50,7 @@ def test_five_clients_one_of_which_is_greedy_have_a_fifth_each() -> None:
         assert all(abs(seconds / total - 0.2) <= 0.05 for seconds in spent.values()), (slots, spent)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(1, 4),
     st.lists(st.tuples(st.floats(0.5, 4.0), st.floats(0.002, 0.08)), min_size=2, max_size=5),

@@ -43,9 +43,9 @@ class Client:
 
 
 def poison(of: Session, handle: int) -> Poison:
-    found = of.tensors[handle].poison
-    assert found is not None
-    return found
+    poisoned = of.tensors[handle].poison
+    assert poisoned is not None
+    return poisoned
 
 
 def test_a_run_waits_in_order_and_is_of_what_its_names_stood_for() -> None:

@@ -52,6 +52,8 @@ def test_creation_takes_shapes_types_and_data_of_every_kind() -> None:
     assert numbers(gt.zeros(2, 2)) == [0] * 4 and numbers(gt.ones((2,), dtype="int32")) == [1, 1]
     assert gt.from_numpy(np.arange(3)).dtype == gt.int64 and gt.tensor([True, False], dtype=gt.bool).dtype == "bool"
     assert numbers(gt.arange(2, 8, 3)) == [2, 5] and numbers(gt.full(2, value=0.5)) == [0.5, 0.5]
+    two: Any = np.int64(2)  # NumPy's whole numbers are some, too
+    assert gt.ones(two, 3, two).sum(two - 1).reshape(two + two).shape == (4,)
     assert gt.tensor(7).shape == () and gt.tensor(gt.ones(2)).shape == (2,)
     array = np.ones(2, np.float32)
     made = gt.from_numpy(array)
@@ -251,6 +253,32 @@ def test_losses_refuse_what_does_not_fit() -> None:
         SGD([gt.ones(2)])
 
 
+@pytest.mark.parametrize("looks", ["products", "loss", "gradients", "weights", "products loss gradients weights"])
+def test_training_that_is_looked_into_has_the_bits_of_training_that_is_not(looks: str) -> None:
+    def trained(looks: str) -> list[bytes]:
+        def look(name: str, *tensors: gt.Tensor | None) -> None:
+            for tensor in tensors if name in looks.split() else ():
+                numbers(tensor)
+
+        gt.manual_seed(2)
+        model, x = Network(5, 9, 3), gt.randn(11, 5)
+        optimizer = Adam(model.parameters(), lr=0.05)
+        for _ in range(4):
+            hidden = model.fc1(x).relu()
+            products = model.fc2(hidden) * x[:, :3], hidden * hidden
+            look("products", *products)
+            loss = products[0].sum() ** 2 + products[1].mean()
+            look("loss", loss)
+            loss.backward()
+            look("gradients", *(p.grad for p in model.parameters()))
+            optimizer.step()
+            look("weights", *model.parameters())
+            optimizer.zero_grad()
+        return [parameter.data.numpy().tobytes() for parameter in model.parameters()]
+
+    assert trained(looks) == trained("")
+
+
 def test_a_thousand_steps_hold_no_more_than_ten() -> None:
     model = Network(4, 8, 1)
     x, optimizer = gt.randn(16, 4), Adam(model.parameters())
@@ -327,8 +355,17 @@ def test_mistakes_are_refused_with_the_line_and_float64_by_its_name() -> None:
     loss.backward()
     with pytest.raises(ExecutionError, match="was taken already"):
         loss.backward()
+    for strange in ((2.5,), ("a",), ([[2]],)):
+        with pytest.raises(CaptureError, match="are no whole numbers"):
+            gt.ones(*strange)
     with pytest.raises(CaptureError, match="is no shape"):
-        gt.ones(2.5)  # type: ignore[arg-type]
+        gt.ones(-1)
+    with pytest.raises(CaptureError, match="there is no axis 2 of 1"):
+        gt.ones(2).sum(2)
+    with pytest.raises(CaptureError, match="no whole numbers"):
+        gt.ones(2).sum([[0]])  # type: ignore[list-item]
+    with pytest.raises(CaptureError, match=r"pad of float32\[2\] with"):
+        gt.ones(2).pad(((1, 2, 3),))  # type: ignore[arg-type]
 
 
 def test_workers_are_asked_for_before_the_first_tensor() -> None:
@@ -452,6 +489,31 @@ def test_scopes_are_a_threads_own(sent: list[Segment]) -> None:
     assert signals_of(sent) == [set()]
 
 
+def test_threads_record_beside_each_other_and_each_gets_its_own_bits() -> None:
+    def learned(seed: int) -> bytes:
+        numbers = np.random.default_rng(seed)
+        w = gt.from_numpy(numbers.standard_normal((5, 3)).astype(np.float32), requires_grad=True)
+        x = gt.from_numpy(numbers.standard_normal((8, 5)).astype(np.float32))
+        optimizer = Adam([w], lr=0.1)
+        for step in range(6):
+            loss = ((x @ w).tanh() ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if step % (seed + 2) == 0:
+                loss.item()
+        return w.data.numpy().tobytes()
+
+    alone = [learned(seed) for seed in range(4)]
+    together: dict[int, bytes] = {}
+    threads = [threading.Thread(target=lambda s=seed: together.update({s: learned(s)})) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [together[seed] for seed in range(4)] == alone
+
+
 def test_what_is_recorded_and_not_computed_can_be_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     x = gt.from_numpy(np.ones(3, np.float32))
     with gt.signal.context("stage"):
@@ -465,6 +527,24 @@ def test_what_is_recorded_and_not_computed_can_be_looked_at(capsys: pytest.Captu
     assert gt.debug.get_tape() == [] and gt.debug.get_worker_stats()["local"]["runs"] == 1
     gt.debug.print_worker_stats()
     assert "local: 1 runs" in capsys.readouterr().out
+
+
+#: What GT's reference lists, by where it is.
+NAMES = {
+    "": "tensor from_numpy randn rand zeros ones cat no_grad float32 float64 int32 int64 bool connect gpu_workers "
+    "Tensor signal debug nn client load_config get_config get_signal_config register_config SignalConfig ShardConfig",
+    "Tensor": "id shape dtype data grad requires_grad T item backward exp log sqrt relu sigmoid tanh sum mean max "
+    "reshape view unsqueeze squeeze transpose permute split chunk zero_ requires_grad_ matmul",
+    "signal": "context signal tensor enter exit",
+    "nn": "Module Linear SGD Adam mse_loss binary_cross_entropy cross_entropy_loss relu sigmoid tanh",
+    "debug": "get_tape print_tape get_worker_stats print_worker_stats",
+}
+
+
+@pytest.mark.parametrize("place", NAMES)
+def test_gts_names_are_there(place: str) -> None:
+    of = getattr(gt, place) if place else gt
+    assert [name for name in NAMES[place].split() if not hasattr(of, name)] == []
 
 
 def test_gts_older_names_are_there() -> None:

@@ -13,13 +13,14 @@ from support.programs.eager_gradients import CASES, GIVEN, INPUTS, taken, weight
 from support.vectors.eager_gradients import expected
 
 EXPECTED = expected()
+REFERENCE = Tiers(most=1 << 60, sight=1 << 60)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def session() -> Iterator[None]:
     """Everything by the reference: shapes are small, and each is seen once."""
     connection.close()
-    connection.open_session(LocalSession(tiers=Tiers(sight=1 << 60)))
+    connection.open_session(LocalSession(tiers=REFERENCE))
     yield
     connection.close()
 
@@ -41,6 +42,26 @@ def test_values_and_gradients_are_those_of_pytorch(name: str) -> None:
     flat = np.concatenate([g.data.numpy().ravel() for g in gradients if g is not None])
     np.testing.assert_allclose(result.data.numpy().ravel(), EXPECTED[name].value, rtol=2e-5, atol=2e-6)
     np.testing.assert_allclose(flat, EXPECTED[name].gradients, rtol=1e-4, atol=5e-6)
+
+
+@pytest.mark.slow
+def test_bits_are_the_same_compiled() -> None:
+    def bits() -> dict[str, list[bytes]]:
+        found = {}
+        for name in CASES:
+            result, tensors = result_of(name)
+            (result * gt.from_numpy(weights(result.shape))).sum().backward()
+            gradients = [tensor.grad for tensor in tensors.values()]
+            found[name] = [t.data.numpy().tobytes() for t in (result, *gradients) if t is not None]
+        return found
+
+    interpreted = bits()
+    connection.close()
+    connection.open_session(LocalSession(tiers=Tiers(most=-1)))
+    compiled = bits()
+    connection.close()
+    connection.open_session(LocalSession(tiers=REFERENCE))
+    assert compiled == interpreted
 
 
 def test_every_rule_has_a_case() -> None:

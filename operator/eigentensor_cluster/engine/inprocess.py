@@ -45,15 +45,15 @@ class InProcess:
         def execute() -> Spent:
             start = time.perf_counter()
             try:
-                outputs, compiled = self.programs.run(work.session, work.root, program, tensors, variables)
+                ran = self.programs.run(work, tensors, variables)
             except MemoryError as error:
                 raise LimitError("out of memory", fix="Run a smaller program.") from error
             except OSError as error:
                 raise ExecutionError(f"this worker cannot execute: {error}") from error
             for number, result in zip(work.outputs, program.results, strict=True):
                 if number:
-                    held[number] = outputs[result.name]
-            return Spent(time.perf_counter() - start, compiled)
+                    held[number] = ran.outputs[result.name]
+            return Spent((time.perf_counter() - start) * ran.slots, ran.compiled)
 
         return asyncio.get_running_loop().run_in_executor(self._threads, execute)
 

@@ -7,10 +7,16 @@ from numpy.typing import NDArray
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
+from eigentensor.sharding.signals import Hint, Signals
+
+NO_SIGNALS = Signals()
 
 
 class Work(NamedTuple):
-    """A program of a session on tensors by the cluster's numbers: of all inputs, and of results, where 0 keeps none."""
+    """A program of a session on tensors by the cluster's numbers: of all inputs, and of results, where 0 keeps none.
+
+    `names` are those of signals by number of the call, `signals` what they mean in the session.
+    """
 
     session: int
     root: bytes
@@ -19,6 +25,16 @@ class Work(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     variables: tuple[int, ...]
+    names: tuple[tuple[int, str], ...] = ()
+    signals: Signals = NO_SIGNALS
+
+    def hints(self, slots: int) -> tuple[Hint | None, ...]:
+        """What the signals say about each call where there are so many slots; nothing if they say it about none."""
+        if slots == 1 or not self.names or not self.signals.by_name:
+            return ()
+        names, there = dict(self.names), range(slots)
+        hints = tuple(self.signals.hint(names.get(call), there) for call in range(len(self.program.calls)))
+        return hints if any(hints) else ()
 
 
 class Spent(NamedTuple):

@@ -11,7 +11,8 @@ from eigentensor.cluster.frames import Frame, Hello
 from eigentensor.cluster.pieces import Gathered, puts
 from eigentensor.errors import ConnectionLost, EigenTensorError, FrameRefused, WorkerLost
 from eigentensor.numerics.dtypes import DType
-from eigentensor_cluster.engine.interface import Spent, Work
+from eigentensor.sharding.signals import Signals
+from eigentensor_cluster.engine.interface import NO_SIGNALS, Spent, Work
 from eigentensor_cluster.peers import Peer
 
 _Answer = asyncio.Future[Any]
@@ -24,7 +25,8 @@ class Joined:
         self.name, self.host, self.device, self.slots = name, hello.name, hello.device, hello.slots
         self.is_lost = False
         self._peer, self._tenant = peer, 0
-        self._defined: set[tuple[int, bytes]] = set()
+        self._defined: dict[tuple[int, bytes], tuple[tuple[int, str], ...]] = {}  # the names of signals
+        self._signals: dict[int, Signals] = {}
         self._asked: dict[int, _Answer] = {}
         self._gathered: dict[int, Gathered] = {}
 
@@ -41,9 +43,12 @@ class Joined:
     def run(self, work: Work) -> Awaitable[Spent]:
         """As `Worker.run`."""
         self._of(work.session)
-        if (work.session, work.root) not in self._defined:
-            self._defined.add((work.session, work.root))
-            self._send(frames.Define(work.encoded))
+        if self._signals.get(work.session, NO_SIGNALS) is not work.signals:
+            self._signals[work.session] = work.signals
+            self._send(frames.Configure(work.signals.to_yaml()))
+        if self._defined.get((work.session, work.root)) != work.names:
+            self._defined[work.session, work.root] = work.names
+            self._send(frames.Define(work.encoded, work.names))
         return self._ask(frames.Run(work.root, work.inputs, work.outputs, work.variables))
 
     def get(self, session: int, number: int) -> Awaitable[NDArray[Any]]:
@@ -64,7 +69,8 @@ class Joined:
     def end(self, session: int) -> None:
         """As `Worker.end`."""
         self._send(frames.End(session))
-        self._defined = {(whose, root) for whose, root in self._defined if whose != session}
+        self._defined = {key: names for key, names in self._defined.items() if key[0] != session}
+        self._signals.pop(session, None)
 
     def answer(self, sequence: int, frame: Frame) -> None:
         """What the worker answered. Raises FrameRefused for an answer to nothing."""

@@ -502,6 +502,9 @@ _BY_KIND = {int(layout.kind): layout for layout in _OF.values()}
 ASKED = frozenset({*(kind for kind in Kind if kind < Kind.TENANT)})
 ANSWERED = frozenset({Kind.WELCOME, Kind.VALUE, Kind.STATISTICS, Kind.REPORT, Kind.FAILED})
 ORDERED = frozenset(
-    {Kind.WELCOME, Kind.FAILED, Kind.TENANT, Kind.END, Kind.DEFINE, Kind.PUT, Kind.RUN, Kind.GET, Kind.FREE}
-)
+    {
+        Kind.WELCOME, Kind.FAILED, Kind.TENANT, Kind.END, Kind.DEFINE, Kind.CONFIG, Kind.PUT, Kind.RUN, Kind.GET,
+        Kind.FREE,
+    }
+)  # fmt: skip
 WORKED = frozenset({Kind.HELLO, Kind.VALUE, Kind.FAILED, Kind.DONE})

@@ -112,10 +112,10 @@ class LocalSession:
         root = program_root(encode(program))
         with self._lock:
             self._refuse_closed()
-            if root in self._programs:
-                self._programs[root].signals = signals
-                if self.workers > 1:
-                    self._programs[root].forget()
+            if known := self._programs.get(root):
+                if known.signals != signals:
+                    known.signals = signals
+                    self._placed_anew(known)
             else:
                 numbered = list(enumerate(program.buffers))
                 constants = {
@@ -179,9 +179,8 @@ class LocalSession:
         with self._lock:
             self._refuse_closed()
             self._known = known
-            if self.workers > 1:
-                for defined in self._programs.values():
-                    defined.forget()
+            for defined in self._programs.values():
+                self._placed_anew(defined)
 
     def stats(self) -> Stats:
         """As the protocol says. Workers take part in each run, for all of its time."""
@@ -211,6 +210,10 @@ class LocalSession:
         self._compile(defined)
         if defined.failed is not None:
             raise defined.failed
+
+    def _placed_anew(self, defined: _Defined) -> None:
+        if self.workers > 1:
+            defined.forget()
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -280,12 +283,16 @@ class LocalSession:
     def _compile(self, defined: _Defined) -> None:
         """Makes the compiled program, or keeps what hinders it."""
         with defined.lock:
-            if defined.execute is None and defined.failed is None:
+            while defined.execute is None and defined.failed is None:
+                said = self._known, defined.signals
                 try:
-                    defined.execute = self._on_workers(defined) if self.workers > 1 else self._on_device(defined)
-                    self._made += 1
+                    execute = self._on_workers(defined) if self.workers > 1 else self._on_device(defined)
                 except EigenTensorError as error:
                     defined.failed = error
+                    return
+                self._made += 1
+                if self.workers == 1 or said == (self._known, defined.signals):  # else places are no longer those
+                    defined.execute = execute
 
     def _on_device(self, defined: _Defined) -> Execution:
         from eigentensor.cache import Cache, default_folder  # what is only interpreted waits for no device

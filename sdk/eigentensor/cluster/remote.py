@@ -35,7 +35,7 @@ class _Defined(NamedTuple):
 class RemoteSession:
     """A `Session` at a cluster's door. Safe for several threads, which take turns.
 
-    All but `get` and `stats` returns at once. A lost connection is ConnectionLost, from then on; for a minute a new
+    All but `get` and `stats` returns at once. A lost connection is ConnectionLost, from then on; for 50 seconds a new
     session that is given its `identity` has its tensors.
     """
 

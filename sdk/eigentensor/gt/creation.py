@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eigentensor.errors import CaptureError
 from eigentensor.gt.connection import recorder
-from eigentensor.gt.tensors import Tensor, placed, type_named
+from eigentensor.gt.tensors import Tensor, placed, type_named, whole_numbers
 from eigentensor.numerics.dtypes import DType
 from eigentensor.stream.operations import encoded, user_line
 from eigentensor.stream.recorder import Recorder, Value
@@ -106,8 +106,8 @@ def _drawn(op: str, shape: tuple[Any, ...], dtype: Any, requires_grad: bool) -> 
 
 
 def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    extents = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    if not all(isinstance(extent, int) and extent >= 0 for extent in extents):
+    extents = whole_numbers(shape) if shape else ()
+    if not all(extent >= 0 for extent in extents):
         raise CaptureError(f"{extents} is no shape", fix="Give whole numbers that are not negative.", line=user_line())
     return extents
 

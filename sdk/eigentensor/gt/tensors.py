@@ -1,5 +1,6 @@
 """Tensors that work like PyTorch's: operators are recorded, and computed when somebody looks at a result."""
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from threading import local
@@ -428,7 +429,7 @@ class Tensor:
 
     def reshape(self, *shape: int | Sequence[int]) -> "Tensor":
         """The same elements in row-major order in another shape; one extent may be -1."""
-        return record("reshape", _spread(shape), self)
+        return record("reshape", whole_numbers(shape), self)
 
     def view(self, *shape: int | Sequence[int]) -> "Tensor":
         """As `reshape`: tensors never share elements."""
@@ -440,7 +441,7 @@ class Tensor:
 
     def expand(self, *shape: int | Sequence[int]) -> "Tensor":
         """The tensor repeated to a shape, by the rules of broadcasting."""
-        return record("expand", _spread(shape), self)
+        return record("expand", whole_numbers(shape), self)
 
     def unsqueeze(self, dim: int) -> "Tensor":
         """Another axis of extent 1 at this place."""
@@ -462,15 +463,15 @@ class Tensor:
 
     def permute(self, *dims: int | Sequence[int]) -> "Tensor":
         """The axes in this order."""
-        return record("permute", _spread(dims), self)
+        return record("permute", whole_numbers(dims), self)
 
     def flip(self, *dims: int | Sequence[int]) -> "Tensor":
         """The elements in reverse order along these axes."""
-        return record("flip", _spread(dims), self)
+        return record("flip", whole_numbers(dims), self)
 
     def pad(self, widths: Sequence[tuple[int, int]]) -> "Tensor":
         """Zeros: so many before and after along each axis."""
-        return record("pad", tuple((before, after) for before, after in widths), self)
+        return record("pad", tuple(whole_numbers(pair) for pair in widths), self)
 
     def split(self, size: int, dim: int = 0) -> list["Tensor"]:
         """Parts of this extent along an axis; the last one may be shorter."""
@@ -509,15 +510,21 @@ def _refused(reason: str, fix: str) -> CaptureError:
     return CaptureError(reason, fix=fix, line=user_line())
 
 
-def _spread(values: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(values[0]) if len(values) == 1 and not isinstance(values[0], int) else values
+def whole_numbers(values: Sequence[Any]) -> tuple[int, ...]:
+    """Whole numbers, given one by one or as one sequence. Raises CaptureError, with the line, for anything else."""
+    given = values if len(values) != 1 or hasattr(values[0], "__index__") else values[0]
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError:
+        raise _refused(f"{given!r} are no whole numbers", "Give integers.") from None
 
 
 def _axes(axis: Axes) -> Axes:
-    return axis if axis is None or isinstance(axis, int) else tuple(axis)
+    return None if axis is None else whole_numbers((axis,))
 
 
 def _place(dim: int, rank: int) -> int:
+    (dim,) = whole_numbers((dim,))
     if not -rank <= dim < rank:
         raise _refused(f"there is no axis {dim} of {rank}", "Count axes from 0, or from the end with -1.")
     return dim % rank

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
-from eigentensor.errors import LimitError
+from eigentensor.errors import BindingError, LimitError
 from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, covers, volume, whole_box
 from eigentensor.regions.needs import is_found
@@ -126,19 +127,20 @@ def plan(
     cheapest places are found. Raises BindingError for layouts and hints that do not fit, LimitError where
     no plan fits into the memory.
     """
+    if workers < 1:
+        raise BindingError(f"a plan for {workers} workers", fix="Name one or more.")
     check_layouts(program, layouts, workers)
     check_hints(program, hints, workers)
     numbers = {b.name: number for number, b in enumerate(program.buffers) if b.name}
     cluster = Cluster(program, workers, tuple((numbers[name], layout) for name, layout in layouts), hints)
-    least: Plan | None = None
+    least = inf
     for weight in WEIGHTS:
         planned = planned_with(cluster, cheapest(cluster, weight))
         if memory is None or planned.held <= memory:
             return planned
-        least = planned if least is None or planned.held < least.held else least
-    assert least is not None
+        least = min(least, planned.held)
     raise LimitError(
-        f"on {workers} workers the program needs {least.held:,} bytes of memory on one of them, there are {memory:,}",
+        f"on {workers} workers the program needs {least:,} bytes of memory on one of them, there are {memory:,}",
         fix="Take more workers, or workers with more memory.",
     )
 

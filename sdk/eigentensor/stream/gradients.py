@@ -121,7 +121,7 @@ class Derivation:
         """The gradient of a reduction, repeated along the axes that went away."""
         axes, keeps = arg
         shape = to.kind.shape
-        if not keeps:
+        if not keeps and gradient.kind.shape:
             gone = axes_of(axes, len(shape))
             kept = tuple(1 if a in gone else e for a, e in enumerate(shape))
             gradient = self.emit("reshape", kept, gradient)
@@ -189,7 +189,9 @@ def _pow(d: Derivation, step: Step, g: Value) -> Gradients:
 
     def of_base() -> Value:
         if not isinstance(b, Value):
-            return d("mul", g, d("mul", d("pow", a, b - 1), float(b))) if b else d("mul", g, 0.0)
+            if b == 0:
+                return d("mul", g, 0.0)
+            return d("mul", g, d("mul", a if b == 2 else d("pow", a, b - 1), float(b)))
         return d("mul", g, d("mul", b, d("pow", a, d("sub", b, 1.0))))
 
     def of_exponent() -> Value:

@@ -192,6 +192,9 @@ def kind_of_result(op: str, arg: Any, kinds: Sequence[Kind]) -> Kind:
         made = OPERATIONS[op](arg, *operands)
     except CaptureError as error:
         raise CaptureError(error.reason, fix=error.fix, line=user_line()) from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        what = f"{op} of {', '.join(map(str, kinds)) or 'nothing'} with {arg}: {error}"
+        raise CaptureError(what, fix="Look at what it takes.", line=user_line()) from None
     return kind_of(made.shape, made.dtype)
 
 

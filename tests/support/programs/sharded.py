@@ -53,11 +53,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Network:
-    """A network and an input; `train` makes a step of SGD of it."""
+    """A network and an input; `train` makes a step of SGD of it, `shards` are those that it is captured in."""
 
     make: Callable[[], Any]
     shape: tuple[int, ...]
     train: bool = False
+    shards: int = 1
 
     def captured(self) -> GraphProgram:
         """With weights that are drawn from one seed; in a step they are states."""
@@ -65,7 +66,7 @@ class Network:
         model = Step(network) if self.train else network
         for tensor in nn.state.get_parameters(model):
             tensor.realize()
-        return capture(lambda x: model(x), {"x": self.input}, model, fingerprint=False)
+        return capture(lambda x: model(x), {"x": self.input}, model, fingerprint=False, shards=self.shards)
 
     @property
     def input(self) -> Values:
@@ -93,6 +94,8 @@ LARGE: dict[str, Network] = {
     "transformer layer 64, 8 × 32 tokens, a step": Network(lambda: Layer(64, 4), (8, 32, 64), True),
     "MLP 64-32-10, 8,192 rows, a step": Network(lambda: Mlp(64, 32, 10), (8192, 64), True),
     "MLP 784-1024-1024-10, 256 rows, a step": Network(Deep, (256, 784), True),
+    "MLP 784-1024-1024-10, 4,096 rows, a step": Network(Deep, (4096, 784), True),
+    "MLP 784-1024-1024-10, 4,096 rows in 4 shards, a step": Network(Deep, (4096, 784), True, 4),
     "MLP 784-1024-1024-10, 16 rows": Network(Deep, (16, 784)),
 }
 

@@ -166,6 +166,11 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
     "WrongBits": ("property/test_sample.py", "test_a_flipped_bit_in_a_sampled_element_is_found", "WrongBits"),
     "WitnessError": ("property/test_tracing.py", "test_a_claimed_value_has_one_pattern", "WitnessError"),
     "DisputeError": ("integration/test_player.py", "test_strangers_play_in_no_game", "DisputeError"),
+    "MailClosed": (
+        "differential/test_sharded.py",
+        "test_a_worker_that_fails_ends_the_run_of_all_with_its_error_and_the_next_run_is_right",
+        "MailClosed",
+    ),
     "WorkerLost": (
         "integration/test_cluster_failure.py",
         "test_a_run_with_which_three_workers_go_away_is_given_up_and_says_so",

@@ -1,4 +1,4 @@
-"""All programs of one tenant in a sandbox of its own: a process that is told of programs as they come, and runs them.
+"""All programs of one tenant in a sandbox of its own: a process that takes programs as they come, and runs them.
 
 It is sealed before the first of them, and sees no tensors but this tenant's. Kernels are checked and compiled outside,
 as for every stranger's program, and read by it from the cache.
@@ -97,7 +97,7 @@ class Tenant:
             self._end()
 
     def _defined(self, root: bytes, program: Program) -> int:
-        """The number by which the process knows a program, told of it if need be."""
+        """The number by which the process knows a program, which takes it now if it does not."""
         if root in self._known:
             self._known.move_to_end(root)
             return self._known[root]

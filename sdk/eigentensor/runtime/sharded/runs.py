@@ -1,7 +1,7 @@
 """Runs of a program on several workers of this process, each on a thread."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -127,6 +127,12 @@ class Sharded:
                 raise
 
         jobs = [self.pool.submit(work, number) for number in range(len(self.workers))]
+        try:
+            wait(jobs)
+        except BaseException:  # such as Ctrl-C: no worker goes on behind the back of a next run
+            mail.close()
+            wait(jobs)
+            raise
         errors = [error for job in jobs if (error := job.exception()) is not None]
         for error in sorted(errors, key=lambda error: isinstance(error, MailClosed)):
             raise error
