@@ -20,7 +20,7 @@ from eigentensor.task import GameEnded, State
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.task_view import TaskView
-from eigentensor_cluster.engine.executing import Programs, Ran
+from eigentensor_cluster.engine.executing import Programs, Tensors
 from eigentensor_cluster.engine.inprocess import InProcess
 from eigentensor_local.anvil import join
 from eigentensor_local.devnet import Devnet, Party
@@ -173,12 +173,12 @@ def test_a_cluster_that_goes_and_comes_back_costs_neither_stake_nor_penalty(
 class Lying(Programs):
     """Computes one wrong bit of every large output."""
 
-    def run(self, *arguments: Any, **named: Any) -> Ran:
-        ran = super().run(*arguments, **named)
-        changed = {name: value.copy() for name, value in ran.outputs.items()}
+    def run(self, *arguments: Any, **named: Any) -> tuple[Tensors, int]:
+        outputs, compiled = super().run(*arguments, **named)
+        changed = {name: value.copy() for name, value in outputs.items()}
         if "output" in changed and changed["output"].size > 10_000:
             changed["output"].reshape(-1).view("u1")[4932] ^= 1
-        return ran._replace(outputs=changed)
+        return changed, compiled
 
 
 def test_a_wrong_bit_of_one_worker_is_convicted(net: Devnet, client: Client, tmp_path: Path) -> None:
