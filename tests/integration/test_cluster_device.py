@@ -20,7 +20,7 @@ from eigentensor.runtime import execute
 from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State, order_uuid
 from eigentensor.tracing import Retrace
-from eigentensor_cluster.engine.executing import Programs
+from eigentensor_cluster.engine.executing import Programs, Tensors
 from eigentensor_cluster.engine.inprocess import InProcess
 from eigentensor_cluster.tokens import Member
 from eigentensor_operator.device import Device, device_of
@@ -129,12 +129,12 @@ def test_a_cluster_that_is_lost_in_the_middle_is_connection_lost(tmp_path: Path)
 class Lying(Programs):
     """Computes one wrong bit of every large output."""
 
-    def run(self, *arguments: Any, **named: Any) -> Any:
-        outputs, *others = super().run(*arguments, **named)
+    def run(self, *arguments: Any, **named: Any) -> tuple[Tensors, int]:
+        outputs, compiled = super().run(*arguments, **named)
         changed = {name: value.copy() for name, value in outputs.items()}
         wrong = changed["output"].reshape(-1).view("u1")
         wrong[4932 % len(wrong)] ^= 1
-        return changed, *others
+        return changed, compiled
 
 
 def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path: Path) -> None:
