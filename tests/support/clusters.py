@@ -64,9 +64,10 @@ class Cluster:
         """A client's."""
         return RemoteSession(str(self.address), identity=identity)
 
-    def here(self, slots: int = 1, device: str = "CPU") -> InProcess:
+    def here(self, slots: int = 1, device: str = "CPU", memory: int = 0) -> InProcess:
         """Lets it have slots in this process."""
-        worker = InProcess(Programs(is_trusting=True, device=device, slots=slots), slots, "here", socket.gethostname())
+        programs = Programs(is_trusting=True, device=device, slots=slots)
+        worker = InProcess(programs, slots, "here", socket.gethostname(), memory)
         worker.exchange.secret = self.dispatcher.secret
         self.do(worker.exchange.listen_here(self.folder / "exchange"))
         self.call(lambda: self.dispatcher.join(worker))
