@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
+from math import ceil
 
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,7 @@ def test_five_clients_one_of_which_is_greedy_have_a_fifth_each() -> None:
     st.lists(st.tuples(st.floats(0.5, 4.0), st.floats(0.002, 0.08)), min_size=2, max_size=5),
 )
 def test_shares_are_those_of_the_weights_whatever_a_run_takes(slots: int, clients: list[tuple[float, float]]) -> None:
-    work = {number + 1: [each] * 20_000 for number, (_, each) in enumerate(clients)}
+    work = {number + 1: [each] * ceil(100 / each) for number, (_, each) in enumerate(clients)}  # more than all slots do
     weights = {number + 1: weight for number, (weight, _) in enumerate(clients)}
     spent = Simulated(slots, work, weights).run(20.0)
     total, heavy = sum(spent.values()), sum(weights.values())
