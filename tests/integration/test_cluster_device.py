@@ -1,11 +1,13 @@
 """A cluster as an operator's device: the same root as from any other, what is declined, what is lost, what convicts."""
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from eigentensor import merkle
 from eigentensor.cluster.address import Address
@@ -20,6 +22,7 @@ from eigentensor.runtime import execute
 from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State, order_uuid
 from eigentensor.tracing import Retrace
+from eigentensor_client.verbs import doctor
 from eigentensor_cluster.engine.executing import Programs, Ran
 from eigentensor_cluster.engine.inprocess import InProcess
 from eigentensor_cluster.tokens import Member
@@ -27,6 +30,7 @@ from eigentensor_operator.device import Device, device_of
 from support.clusters import cluster
 from support.generated.programs import Example
 from support.programs.worked_examples import layer
+from support.screens.objects import hold
 from support.stories.daemons import example_with_everything
 from support.stories.game_table import Case, Table
 from support.stories.games import account_of, honest
@@ -124,6 +128,26 @@ def test_a_cluster_that_is_lost_in_the_middle_is_connection_lost(tmp_path: Path)
         with pytest.raises(ConnectionLost):  # no worker is there: it waits for one
             root_of(at(c.address), bound_of(layer()))
         ended.join()
+
+
+def test_doctor_holds_a_cluster_to_the_reference_and_says_what_is_the_matter_with_it(tmp_path: Path) -> None:
+    def examined(name: str, code: int) -> tuple[dict[str, Any], list[str]]:
+        done = CliRunner().invoke(doctor.app, [name, "--json"])
+        assert done.exit_code == code, done.output
+        report = json.loads(done.stdout)
+        hold(report)
+        (device,) = (finding for finding in report["findings"] if finding["what"] == "device")
+        return device, report["admitted"]
+
+    with cluster(tmp_path / "c") as c:
+        name = f"cluster:{c.address}"
+        device, admitted = examined(name, 7)
+        assert device["state"] == "refused" and "no worker" in device["says"] and not admitted
+        c.joined()
+        device, admitted = examined(name, 0)
+        assert admitted == [device["name"]] == [name] and device["says"].endswith("by worker w1")
+    device, admitted = examined(name, 7)
+    assert device["state"] == "absent" and device["fix"] and not admitted
 
 
 class Lying(Programs):
