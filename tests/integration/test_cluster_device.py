@@ -23,11 +23,9 @@ from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State, order_uuid
 from eigentensor.tracing import Retrace
 from eigentensor_client.verbs import doctor
-from eigentensor_cluster.engine.executing import Programs, Ran
-from eigentensor_cluster.engine.inprocess import InProcess
 from eigentensor_cluster.tokens import Member
 from eigentensor_operator.device import Device, device_of
-from support.clusters import cluster
+from support.clusters import cluster, liar
 from support.generated.programs import Example
 from support.programs.worked_examples import layer
 from support.screens.objects import hold
@@ -150,26 +148,15 @@ def test_doctor_holds_a_cluster_to_the_reference_and_says_what_is_the_matter_wit
     assert device["state"] == "absent" and device["fix"] and not admitted
 
 
-class Lying(Programs):
-    """Computes one wrong bit of every large output."""
-
-    def run(self, *arguments: Any, **named: Any) -> Ran:
-        ran = super().run(*arguments, **named)
-        changed = {name: value.copy() for name, value in ran.outputs.items()}
-        wrong = changed["output"].reshape(-1).view("u1")
-        wrong[4932 % len(wrong)] ^= 1
-        return ran._replace(outputs=changed)
-
-
 def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path: Path) -> None:
     example = product()
     bound, true = bound_of(example), account_of(example)
     with cluster(tmp_path / "c") as c:
-        liar = InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", "host")
-        c.call(lambda: c.dispatcher.join(liar))
+        lying = liar()
+        c.call(lambda: c.dispatcher.join(lying))
         device = at(c.address)
         wrong = root_of(device, bound)
-        liar.close()
+        lying.close()
     assert wrong != true.outputs
     (order,) = table.revealed([Case(true, wrong, honest(Side.EXECUTOR), honest(Side.CHALLENGER))])
     events = table.challenger.market.challenge(table.challenger.address, order).events
@@ -189,8 +176,8 @@ def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path:
 def test_a_sample_that_meets_the_wrong_bit_finds_it(tmp_path: Path) -> None:
     bound = bound_of(product(4))
     with cluster(tmp_path / "c") as c:
-        liar = InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", "host")
-        c.call(lambda: c.dispatcher.join(liar))
+        lying = liar()
+        c.call(lambda: c.dispatcher.join(lying))
         with pytest.raises(WrongBits):
             root_of(at(c.address), bound)
-        liar.close()
+        lying.close()

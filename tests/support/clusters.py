@@ -22,7 +22,7 @@ from eigentensor.program.model import Program
 from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.door import Door
-from eigentensor_cluster.engine.executing import Programs
+from eigentensor_cluster.engine.executing import Programs, Ran
 from eigentensor_cluster.engine.inprocess import InProcess
 from eigentensor_cluster.keeper import Keeper
 from eigentensor_cluster.schemas import ClusterStatus
@@ -121,6 +121,23 @@ def cluster(
         yield made
     finally:
         made.close()
+
+
+class Lying(Programs):
+    """Computes one wrong bit of every result that is called output."""
+
+    def run(self, *arguments: Any, **named: Any) -> Ran:
+        ran = super().run(*arguments, **named)
+        changed = {name: value.copy() for name, value in ran.outputs.items()}
+        if "output" in changed:
+            wrong = changed["output"].reshape(-1).view("u1")
+            wrong[4932 % len(wrong)] ^= 1
+        return ran._replace(outputs=changed)
+
+
+def liar() -> InProcess:
+    """A worker with one slot that lies; whoever lets it join ends it."""
+    return InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", "host")
 
 
 COMMAND = (sys.executable, "-m", "eigentensor_client", "cluster")
