@@ -31,6 +31,9 @@ Trust = Annotated[
 Device = Annotated[
     str | None, typer.Option("--device", help="CPU (the default), CPU:LLVM, CL or CUDA; the last two with --trust.")
 ]
+Memory = Annotated[
+    int, typer.Option("--memory", min=0, help="MiB that each slot has for a program; 0: its share of this machine's.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on stdout.")]
 
 DOWN = 30.0  # seconds
@@ -48,6 +51,7 @@ def up(
     ] = None,
     trust: Trust = False,
     device: Device = None,
+    memory: Memory = 0,
     config: Annotated[Path | None, typer.Option("--config", help="Signals of sessions that have none, YAML.")] = None,
     log_file: Annotated[
         str | None, typer.Option("--log", envvar="EIGENTENSOR_INSTRUCTION_LOG", help="File that the log goes on in.")
@@ -60,7 +64,7 @@ def up(
 
     place = parse_bind(bind) if bind is not None else None
     signals = load(config) if config is not None else Signals()
-    settings = Settings(own_folder(), workers, place, token, trust, device, log_file, signals)
+    settings = Settings(own_folder(), workers, place, token, trust, device, log_file, signals, memory << 20)
     from eigentensor_cluster.serving import serve
 
     serve(settings, say)
@@ -73,6 +77,7 @@ def worker(
     token: Token = None,
     trust: Trust = False,
     device: Device = None,
+    memory: Memory = 0,
 ) -> None:
     """Lend slots to a cluster, until it is down or Ctrl-C. The device is held to the reference first."""
     from eigentensor.cluster.address import named, read_token
@@ -80,7 +85,7 @@ def worker(
     from eigentensor_cluster.worker import work
 
     address, secret = named(join), read_token(token)
-    running(work(address, secret, checked(trust, device, slots, say), slots, say))
+    running(work(address, secret, checked(trust, device, slots, say), slots, say, memory << 20))
 
 
 @app.command()

@@ -6,11 +6,12 @@ seconds that their runs take. A worker that goes away costs time alone: what was
 
 import asyncio
 import secrets
-from collections.abc import Coroutine
+from collections import Counter, deque
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -18,11 +19,11 @@ from eigentensor.cluster.frames import IDENTITY
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.sharding.signals import Signals
-from eigentensor_cluster.engine.executing import MEMORY
-from eigentensor_cluster.engine.interface import NO_SIGNALS, Spent, Work, Worker
+from eigentensor_cluster.engine.interface import Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
+from eigentensor_cluster.sharing import Shared, Sharing, Slot, is_shared, memory_of, slots_of, whole
 from eigentensor_cluster.tensors import DEPTH, Job, Poison, Tensor, revived
 
 LOSSES = 3  #: workers that may go away with a run before it is taken for the reason
@@ -38,17 +39,28 @@ class Place:
     seconds: float = 0.0
 
 
+class Claim(NamedTuple):
+    """Slots that a run waits for, all at once: those that come later wait behind it."""
+
+    seats: Mapping[Worker, int]
+    taken: "asyncio.Future[None]"
+
+
 class Dispatcher:
     """Sessions on one side, workers on the other."""
 
-    def __init__(self, quota: Quota | None = None, log: Log | None = None, signals: Signals = NO_SIGNALS) -> None:
+    def __init__(self, quota: Quota | None = None, log: Log | None = None, signals: Signals | None = None) -> None:
         """`log` takes what happens, `signals` are those of sessions that have none of their own."""
-        self.quota, self.log, self.signals = quota or Quota(), log or Log(), signals
+        self.quota, self.log, self.signals = quota or Quota(), log or Log(), signals or Signals()
         self.sessions: dict[int, Session] = {}
         self.places: dict[Worker, Place] = {}
         self.replays = 0  #: runs that were executed again since their results were lost
         self._turns, self._numbers, self._tensors, self._segments = Turns(), count(1), count(1), count(1)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.secret = secrets.token_bytes(IDENTITY)  #: by which workers know each other
+        self._slots: tuple[Slot, ...] = ()  #: that execute programs together
+        self._claims = deque[Claim]()
+        self._sharing = Sharing(self.log, self._elements)
 
     def begin(self, member: str, weight: float = 1.0) -> Session:
         """A new session of somebody, whose runs count by that weight."""
@@ -74,12 +86,17 @@ class Dispatcher:
         who = f"WORKER {worker.name}"
         self.log.record(Event.CONNECT, who, "HELLO", host=worker.host, device=worker.device, slots=worker.slots)
         self.places[worker] = Place(worker, worker.slots)
+        self._slots = slots_of(self.places)
         self.pump()
 
     def lose(self, worker: Worker) -> None:
         """A worker went away; what is asked of it raises WorkerLost by now."""
         self.log.record(Event.DISCONNECT, f"WORKER {worker.name}", "END")
         self.places.pop(worker, None)
+        self._slots = slots_of(self.places)
+        for claim in self._claims:
+            if worker in claim.seats and not claim.taken.done():
+                claim.taken.set_exception(WorkerLost(f"worker {worker.name} went away"))
         self.pump()
 
     def balance(self, session: Session) -> float:
@@ -88,9 +105,10 @@ class Dispatcher:
 
     @property
     def memory(self) -> int:
-        """Bytes that one program may take for its buffers at the workers that are there: those of a slot; 0 where there
-        is none."""
-        return MEMORY if self.places else 0
+        """Bytes that one program may take for its buffers at the workers that are there: those of a slot, or of all
+        slots together that share programs out; 0 where there is none."""
+        together = len(self._slots) * memory_of(self._slots) if self._slots else 0
+        return max([together, *(worker.memory for worker in self.places)])
 
     def settle(self, session: Session) -> None:
         """Frees what a session dropped, and begins what can begin: to be called when it took frames."""
@@ -128,6 +146,15 @@ class Dispatcher:
 
     def pump(self) -> None:
         """Begins as many runs as can begin now."""
+        while self._claims:
+            seats, taken = self._claims[0]
+            if not taken.done():
+                if any(self.places[worker].free < number for worker, number in seats.items()):
+                    return
+                for worker, number in seats.items():
+                    self.places[worker].free -= number
+                taken.set_result(None)
+            self._claims.popleft()
         while any(place.free for place in self.places.values()):
             waiting = {number for number, session in self.sessions.items() if self._next(session) is not None}
             chosen = self._turns.next(waiting)
@@ -155,7 +182,7 @@ class Dispatcher:
 
     def _is_ready(self, session: Session, job: Job) -> bool:
         if job.is_ready:
-            return True
+            return not (session.is_sharing and is_shared(session, job, self._slots))
         for tensor in job.recipe.inputs:
             self._revive(session, tensor)
         return False
@@ -173,11 +200,15 @@ class Dispatcher:
         job = self._next(session)
         assert job is not None
         (session.again if job in session.again else session.queue).remove(job)
-        place = self._nearest(job)
-        place.free -= 1
         session.under_way += 1
         expected = job.recipe.defined.seconds or QUANTUM
         self._turns.begin(session.number, expected)
+        if is_shared(session, job, self._slots):
+            session.is_sharing = True
+            self._keep(self._share(session, job, expected))
+            return
+        place = self._nearest(job)
+        place.free -= 1
         self._keep(self._execute(session, job, place, expected))
 
     def _nearest(self, job: Job) -> Place:
@@ -199,17 +230,55 @@ class Dispatcher:
             size = sum(tensor.size for tensor in job.outputs)
             self.log.record(Event.WORKER_RECV, f"WORKER {worker.name}", name, size, segment=segment)
         except WorkerLost as error:
-            job.losses += worker.is_lost
-            if job.losses < LOSSES:
-                session.queue.appendleft(job)
-            else:
-                what = f"{LOSSES} workers that executed it went away: {error.what}"
-                self._poisoned(session, job, Poison(job.recipe.sequence, WorkerLost(what)))
+            self._again(session, job, error, worker.is_lost)
         except EigenTensorError as error:
             self._poisoned(session, job, Poison(job.recipe.sequence, error))
         else:
             self._done(session, job, place, spent)
         place.free += 1
+        self._ended(session, expected, spent)
+
+    async def _share(self, session: Session, job: Job, expected: float) -> None:
+        """Executes a run on several workers: plans it, waits for their slots, and lets them execute it together."""
+        spent, seats = Spent(0.0, 0), Counter[Worker]()
+        try:
+            shared = await self._sharing.shared(session, job, self._slots)
+            await self._claimed(shared.seats)
+            seats = shared.seats
+            self._check_lives(session)
+            run = next(self._segments)
+            spent = await self._sharing.execute(session, job, shared, self._work(session, job), run)
+        except WorkerLost as error:
+            self._again(session, job, error, bool(seats))
+        except EigenTensorError as error:
+            self._poisoned(session, job, Poison(job.recipe.sequence, error))
+        else:
+            self._shared(session, job, shared, spent)
+        for worker, number in seats.items():
+            if worker in self.places:
+                self.places[worker].free += number
+        session.is_sharing = False
+        self._ended(session, expected, spent)
+
+    async def _claimed(self, seats: Mapping[Worker, int]) -> None:
+        """Takes slots, all at once, when they are free. Raises WorkerLost if one goes away before."""
+        if any(worker.is_lost for worker in seats):
+            raise WorkerLost("a worker went away while a run was planned")
+        self._claims.append(claim := Claim(seats, asyncio.get_running_loop().create_future()))
+        self.pump()
+        await claim.taken
+
+    def _again(self, session: Session, job: Job, error: WorkerLost, is_loss: bool) -> None:
+        """Lets a run be executed elsewhere, unless too many workers went away with it."""
+        job.losses += is_loss
+        if job.losses < LOSSES:
+            session.queue.appendleft(job)
+        else:
+            what = f"{LOSSES} workers that executed it went away: {error.what}"
+            self._poisoned(session, job, Poison(job.recipe.sequence, WorkerLost(what)))
+
+    def _ended(self, session: Session, expected: float, spent: Spent) -> None:
+        """A run is over, however it went."""
         session.under_way -= 1
         self._turns.end(session.number, expected, spent.seconds)
         if session.number in self.sessions:
@@ -230,28 +299,43 @@ class Dispatcher:
             outputs[tensor.index] = tensor.number
         inputs = tuple(tensor.number for tensor in recipe.inputs)
         of = recipe.defined
-        return Work(
-            session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables, of.signals,
-            session.signals,
-        )  # fmt: skip
+        return Work(session.number, of.root, of.program, of.encoded, inputs, tuple(outputs), recipe.variables)
 
     def _done(self, session: Session, job: Job, place: Place, spent: Spent) -> None:
         """Counts a run, and lets its results be read."""
-        defined, share = job.recipe.defined, session.shares.setdefault(place.worker.name, Share())
-        defined.seconds = min(defined.seconds or spent.seconds, spent.seconds) or 1e-6
-        for one in (share, place):
-            one.runs, one.seconds = one.runs + 1, one.seconds + spent.seconds
-        session.runs, session.compiled = session.runs + 1, session.compiled + spent.compiled
-        job.recipe.depth = 1 + max((tensor.depth for tensor in job.recipe.inputs), default=0)
+        self._count(session, job, [place], spent)
         for tensor in job.outputs:
             tensor.places.add(place.worker)
             tensor.settle()
             if (elements := place.worker.at_hand(session.number, tensor.number)) is not None:
                 tensor.copy, tensor.made = elements, None
-            elif tensor.depth >= DEPTH or session.kept > session.quota.held // 2:
-                self._keep(self._copy(session, tensor))
+            else:
+                self._copied(session, tensor)
             session.drop(tensor)
         self._left(session, job)
+
+    def _shared(self, session: Session, job: Job, shared: Shared, spent: Spent) -> None:
+        """The same of a run of several workers, whose results lie in boxes."""
+        self._count(session, job, [self.places[worker] for worker in shared.seats if worker in self.places], spent)
+        for tensor in job.outputs:
+            tensor.settle()
+            self._copied(session, tensor)
+            session.drop(tensor)
+        self._left(session, job)
+
+    def _count(self, session: Session, job: Job, places: Sequence[Place], spent: Spent) -> None:
+        defined = job.recipe.defined
+        defined.seconds = min(defined.seconds or spent.seconds, spent.seconds) or 1e-6
+        for place in places:
+            for one in (session.shares.setdefault(place.worker.name, Share()), place):
+                one.runs, one.seconds = one.runs + 1, one.seconds + spent.seconds / len(places)
+        session.runs, session.compiled = session.runs + 1, session.compiled + spent.compiled
+        job.recipe.depth = 1 + max((tensor.depth for tensor in job.recipe.inputs), default=0)
+
+    def _copied(self, session: Session, tensor: Tensor) -> None:
+        """Lets a copy of a tensor be kept here, if it would take long to make it again."""
+        if tensor.depth >= DEPTH or session.kept > session.quota.held // 2:
+            self._keep(self._copy(session, tensor))
 
     def _poisoned(self, session: Session, job: Job, poison: Poison) -> None:
         who, name, error = f"CLIENT {session.number}", job.recipe.defined.root.hex()[:8], poison.error
@@ -307,6 +391,8 @@ class Dispatcher:
                 if (elements.dtype, elements.shape) == (STORAGE[tensor.dtype], tensor.shape):
                     return elements
                 raise ExecutionError(f"worker {worker.name} has something else for a tensor {tensor.shape}")
+        if tensor.lying:
+            return await whole(session, tensor)
         raise WorkerLost(f"tensor {tensor.number} went with its worker")
 
     def _release(self, session: Session) -> None:
@@ -314,10 +400,10 @@ class Dispatcher:
         dropped, session.dropped = session.dropped, []
         numbers: dict[Worker, list[int]] = {}
         for tensor in dropped:
-            for worker in tensor.places:
+            for worker in tensor.holders:
                 if not worker.is_lost:
                     numbers.setdefault(worker, []).append(tensor.number)
-            tensor.places.clear()
+            tensor.forget_places()
         for worker, some in numbers.items():
             self.log.record(Event.FREE, f"WORKER {worker.name}", "FREE", tensors=len(some), session=session.number)
             worker.free(session.number, some)

@@ -178,7 +178,7 @@ class Door:
         self._workers += 1
         worker = Joined(peer, hello, f"w{self._workers}")
         peer.accepts(WORKED - {Kind.HELLO})
-        peer.send(Welcome(bytes(16), 1, worker.name))
+        peer.send(Welcome(self.dispatcher.secret, 1, worker.name))
         self.dispatcher.join(worker)
         try:
             async for chunk in peer.chunks():

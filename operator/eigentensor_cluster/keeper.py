@@ -53,7 +53,8 @@ class Keeper:
 def lines(status: ClusterStatus) -> Iterator[str]:
     """How a cluster stands, for people."""
     busy, slots = sum(w.busy for w in status.workers), sum(w.slots for w in status.workers)
-    yield f"{status.address} · up for {_duration(status.seconds)} · {busy} of {slots} slots busy"
+    yield status.address
+    yield f"up for {_duration(status.seconds)} · {busy} of {slots} slots busy"
     yield from _table(
         ("worker", "host", "device", "busy", "runs", "seconds"),
         [(w.name, w.host, w.device, f"{w.busy}/{w.slots}", f"{w.runs:,}", f"{w.seconds:,.1f}") for w in status.workers],
@@ -69,6 +70,7 @@ def lines(status: ClusterStatus) -> Iterator[str]:
         ],
     )  # fmt: skip
     if status.replays:
+        yield ""
         yield f"{status.replays:,} runs were executed again, since a worker went away"
 
 

@@ -70,7 +70,7 @@ def _tensors(words: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 def _array(path: Path) -> NDArray[Any]:
     try:
-        value: NDArray[Any] = np.load(path, allow_pickle=False)
+        value: NDArray[Any] = np.load(path)
     except ValueError as error:
         raise BindingError(f"{path} is no array", fix="Write one with numpy.save.") from error
     return value

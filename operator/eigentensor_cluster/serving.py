@@ -88,9 +88,10 @@ async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs 
         return json.dumps(status_of(dispatcher, str(address), seconds, settings.trusts).to_json())
 
     door = Door(dispatcher, members, status)
-    engine = InProcess(programs, settings.slots, "here", socket.gethostname()) if programs is not None else None
-    if engine is not None:
-        dispatcher.join(engine)
+    engine = None
+    if programs is not None:
+        engine = InProcess(programs, settings.slots, "here", socket.gethostname(), settings.memory)
+        engine.exchange.secret = dispatcher.secret
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -100,13 +101,21 @@ async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs 
             context, fingerprint = _certificate(settings.kept)
             port = await door.listen(*settings.bind, context)
             address = Address(None, reachable(settings.bind[0]), port, fingerprint)
+            if engine is not None and engine.programs.is_sharing:
+                await engine.exchange.listen(settings.bind[0], context, fingerprint, address.host)
+        if engine is not None:
+            if engine.programs.is_sharing:
+                await engine.exchange.listen_here(settings.folder / "exchange")
+            dispatcher.join(engine)
         say(f"the cluster is up, with {settings.slots} slots of its own: {address}")
         await stopped.wait()
     finally:
         await door.close()
         dispatcher.log.close()
         (settings.folder / "door").unlink(missing_ok=True)
+        (settings.folder / "exchange").unlink(missing_ok=True)
         if engine is not None:
+            await engine.exchange.close()
             engine.close()
 
 

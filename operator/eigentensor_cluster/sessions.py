@@ -19,7 +19,6 @@ from eigentensor.program.codec import decode
 from eigentensor.program.fitting import check_variables, wanted
 from eigentensor.program.model import Program, Role
 from eigentensor.sharding.signals import Signals, parse
-from eigentensor_cluster.engine.interface import NO_SIGNALS
 from eigentensor_cluster.tensors import Defined, Job, Poison, Recipe, Tensor
 
 
@@ -56,13 +55,14 @@ class Session:
     queue: deque[Job] = field(default_factory=deque)  #: in order
     again: deque[Job] = field(default_factory=deque)  #: what was lost: before the others
     under_way: int = 0
+    is_sharing: bool = False  #: one of them is executed by several workers: others that are wait
     taken: int = 1  #: the sequence number of the last frame
     held: int = 0  #: bytes
     kept: int = 0  #: bytes of what came from the client and is kept for what was made of it
     runs: int = 0
     compiled: int = 0
     shares: dict[str, Share] = field(default_factory=dict)
-    signals: Signals = NO_SIGNALS
+    signals: Signals = field(default_factory=Signals)
     fault: Poison | None = None  #: of signals that were refused: nothing is executed until there are others
     dropped: list[Tensor] = field(default_factory=list)  #: whose elements nobody needs any more
     _gathered: Gathered | None = None

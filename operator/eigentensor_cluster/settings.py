@@ -14,7 +14,8 @@ from eigentensor.sharding.signals import Signals
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a cluster is set up. `folder` has its socket, `kept` what outlives it; `bind` is where others reach it, `log`
-    the file of its instruction log, `signals` are those of sessions that have none of their own."""
+    the file of its instruction log, `signals` are those of sessions that have none of their own, `memory` the bytes
+    that a slot of its own has; 0: its share of the machine's."""
 
     folder: Path
     slots: int
@@ -24,6 +25,7 @@ class Settings:
     device: str | None = None
     log: str | None = None
     signals: Signals = field(default_factory=Signals)
+    memory: int = 0
     kept: Path = user_data_path("eigentensor") / "cluster"
 
     def __post_init__(self) -> None:

@@ -15,6 +15,8 @@ from eigentensor.cluster.frames import Failed, failure
 from eigentensor.errors import EigenTensorError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
+from eigentensor.regions.boxes import Box, Shape
+from eigentensor.sharding.layout import is_whole
 from eigentensor_cluster.engine.interface import Worker
 
 DEPTH = 16  #: runs that are executed again at most, one behind the other, for a tensor that is lost
@@ -31,6 +33,14 @@ class Poison(NamedTuple):
         return failure(asked, self.cause, self.error)
 
 
+class Lying(NamedTuple):
+    """A box of a tensor, and where it is: at a slot of a worker, of which it is that number."""
+
+    worker: Worker
+    slot: int
+    box: Box
+
+
 @dataclass(eq=False, slots=True)
 class Defined:
     """A program of a session: its root, and what each run of it is expected to take, in seconds of a slot."""
@@ -40,6 +50,8 @@ class Defined:
     encoded: bytes
     signals: tuple[tuple[int, str], ...] = ()
     seconds: float = 0.0
+    size: int = 0  #: bytes of all its buffers, if they were counted
+    shared: dict[Any, Any] = field(default_factory=dict)  #: plans of it, by what they are plans for
 
 
 @dataclass(eq=False, slots=True)
@@ -63,7 +75,10 @@ class Tensor:
     made: Recipe | None = None  #: None: its elements came from the client, or there is a copy here
     index: int = 0  #: of the result that it is
     copy: NDArray[Any] | None = None
-    places: set[Worker] = field(default_factory=set)
+    places: set[Worker] = field(default_factory=set)  #: where it is whole
+    axes: Shape = ()  #: along which its boxes lie
+    lies: tuple[Lying, ...] = ()  #: its boxes, if it was made in boxes
+    brought: dict[Worker, list[Box]] = field(default_factory=dict)  #: boxes along its shape that were brought besides
     coming: dict[Worker, "asyncio.Task[None]"] = field(default_factory=dict)  #: where it is under way to
     poison: Poison | None = None
     is_pending: bool = False  #: a job that makes it is queued, or under way
@@ -80,7 +95,31 @@ class Tensor:
     @property
     def is_there(self) -> bool:
         """Whether its elements are somewhere."""
-        return self.copy is not None or any(not worker.is_lost for worker in self.places)
+        return self.copy is not None or any(not worker.is_lost for worker in self.places) or bool(self.lying)
+
+    @property
+    def lying(self) -> tuple[Lying, ...]:
+        """Its boxes at workers that are there; none where that is not all of it."""
+        if not any(of.worker.is_lost for of in self.lies):
+            return self.lies
+        there = tuple(of for of in self.lies if not of.worker.is_lost)
+        return there if is_whole(tuple(of.box for of in there), self.axes) else ()
+
+    @property
+    def is_in_boxes(self) -> bool:
+        """Whether it is nowhere whole, but in boxes at workers."""
+        return self.copy is None and bool(self.lies) and not any(not worker.is_lost for worker in self.places)
+
+    @property
+    def holders(self) -> set[Worker]:
+        """Workers that have something of it."""
+        return {*self.places, *self.brought, *(of.worker for of in self.lies)}
+
+    def forget_places(self) -> None:
+        """No worker has anything of it any more."""
+        self.places.clear()
+        self.brought.clear()
+        self.lies = ()
 
     @property
     def is_settled(self) -> bool:

@@ -2,8 +2,11 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from eigentensor.cluster import frames
 from eigentensor.cluster.address import Address
@@ -14,31 +17,57 @@ from eigentensor.merkle import program_root
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import SEMANTICS, decode
 from eigentensor.program.model import Program
-from eigentensor.sharding.signals import Signals, parse
+from eigentensor.regions.boxes import extents_of_box
+from eigentensor.scratch import scratch
+from eigentensor_cluster.certificate import prepared
+from eigentensor_cluster.engine.exchange import Exchange
 from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.inprocess import InProcess
-from eigentensor_cluster.engine.interface import NO_SIGNALS, Work
+from eigentensor_cluster.engine.interface import Part, Spent, Work
 from eigentensor_cluster.peers import Peer, connect
 
 
-async def work(address: Address, token: bytes, programs: Programs, slots: int, say: Callable[[str], None]) -> None:
-    """Works for the cluster at an address until that goes away: ConnectionLost. NotAdmitted at a closed door."""
-    peer = await connect(address, ORDERED)
-    engine = InProcess(programs, slots, "", socket.gethostname())
-    try:
-        hello = Hello(VERSION, SEMANTICS, Role.WORKER, token, bytes(16), slots, engine.host[:64], engine.device)
-        peer.send(hello)
-        orders = _Orders(
-            engine, peer, lambda name: say(f"joined {address} as {name}: {slots} slots of {engine.device}")
-        )
-        async for chunk in peer.chunks():
-            for sequence, frame in chunk:
-                orders.take(sequence, frame)
-            await peer.drained()
-        raise ConnectionLost(f"the cluster at {address} is away")
-    finally:
-        await peer.ended()
-        engine.close()
+async def work(
+    address: Address, token: bytes, programs: Programs, slots: int, say: Callable[[str], None], memory: int = 0
+) -> None:
+    """Works for the cluster at an address until that goes away: ConnectionLost. NotAdmitted at a closed door. `memory`
+    are the bytes that each slot has; 0: its share of this machine's."""
+    with scratch() as folder:
+        peer = await connect(address, ORDERED)
+        engine = InProcess(programs, slots, "", socket.gethostname(), memory)
+        try:
+            if programs.is_sharing:
+                await _listens(engine.exchange, peer, folder, is_away=address.path is None)
+            await _works(address, token, engine, peer, say)
+        finally:
+            await peer.ended()
+            await engine.exchange.close()
+            engine.close()
+
+
+async def _listens(exchange: Exchange, peer: Peer, folder: Path, *, is_away: bool) -> None:
+    """Lets other workers bring boxes: those of this machine, and if the door is away, others over TLS, where this
+    worker met the door."""
+    await exchange.listen_here(folder / "exchange")
+    if is_away:
+        host = peer.writer.get_extra_info("sockname")[0]
+        await exchange.listen(host, *prepared(folder), host)
+
+
+async def _works(address: Address, token: bytes, engine: InProcess, peer: Peer, say: Callable[[str], None]) -> None:
+    where = " ".join(engine.exchange.addresses)
+    hello = Hello(
+        VERSION, SEMANTICS, Role.WORKER, token, bytes(16), engine.slots, engine.host[:64], engine.device,
+        engine.memory, where,
+    )  # fmt: skip
+    peer.send(hello)
+    slots = engine.slots
+    orders = _Orders(engine, peer, lambda name: say(f"joined {address} as {name}: {slots} slots of {engine.device}"))
+    async for chunk in peer.chunks():
+        for sequence, frame in chunk:
+            orders.take(sequence, frame)
+        await peer.drained()
+    raise ConnectionLost(f"the cluster at {address} is away")
 
 
 class _Orders:
@@ -48,36 +77,48 @@ class _Orders:
         """`joined` is called with the name that the door gives."""
         self._engine, self._peer, self._joined = engine, peer, joined
         self._session = 0
-        self._programs: dict[int, dict[bytes, tuple[Program, bytes, tuple[tuple[int, str], ...]]]] = {}
-        self._signals: dict[int, Signals] = {}
+        self._programs: dict[int, dict[bytes, tuple[Program, bytes]]] = {}
+        self._plans: dict[int, dict[int, frames.Assign]] = {}
         self._dtypes: dict[int, dict[int, DType]] = {}
         self._gathered: Gathered | None = None
+        self._boxed: frames.Boxed | None = None  # what the tensor is a box of that comes next
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, sequence: int, frame: Frame) -> None:
         """Begins what a frame orders. Raises the error of one that says why nothing is ordered any more."""
         match frame:
             case frames.Welcome():
+                self._engine.exchange.secret = frame.session
                 self._joined(frame.name)
             case frames.Tenant(session):
                 self._session = session
-            case frames.Define(encoded, names):
-                self._programs.setdefault(self._session, {})[program_root(encoded)] = decode(encoded), encoded, names
-            case frames.Configure(signals):
-                self._signals[self._session] = parse(signals)
+            case frames.Define(encoded):
+                self._programs.setdefault(self._session, {})[program_root(encoded)] = decode(encoded), encoded
             case frames.Put():
                 self._put(sequence, frame)
+            case frames.Boxed():
+                self._boxed = frame
             case frames.Run():
                 self._run(sequence, frame)
+            case frames.Assign():
+                self._plans.setdefault(self._session, {})[frame.number] = frame
+            case frames.Share():
+                self._share(sequence, frame)
+            case frames.Stop(run):
+                self._engine.stop(run)
             case frames.Get(handle):
-                self._get(sequence, handle)
+                self._get(sequence, handle, lambda: self._engine.get(self._session, handle))
+            case frames.Fetch(handle, axes, box):
+                self._get(
+                    sequence, handle, lambda: self._engine.get_box(self._session, handle, axes, box), is_flat=True
+                )
             case frames.Free(handles):
                 self._engine.free(self._session, handles)
                 for handle in handles:
                     self._dtypes.get(self._session, {}).pop(handle, None)
             case frames.End(session):
                 self._programs.pop(session, None)
-                self._signals.pop(session, None)
+                self._plans.pop(session, None)
                 self._dtypes.pop(session, None)
                 self._engine.end(session)
             case frames.Failed():
@@ -86,47 +127,67 @@ class _Orders:
     def _put(self, sequence: int, frame: frames.Put) -> None:
         gathered = self._gathered = self._gathered or Gathered(frame)
         gathered.add(sequence, frame)
-        if gathered.is_whole:
-            self._gathered = None
-            self._dtypes.setdefault(self._session, {})[frame.handle] = frame.dtype
+        if not gathered.is_whole:
+            return
+        boxed, self._gathered, self._boxed = self._boxed, None, None
+        self._dtypes.setdefault(self._session, {})[frame.handle] = frame.dtype
+        if boxed is None:
             self._engine.put(self._session, frame.handle, gathered.array(), frame.dtype)
+            return
+        elements = gathered.array().reshape(extents_of_box(boxed.box))
+        self._engine.put_box(self._session, frame.handle, boxed.shape, boxed.box, elements, frame.dtype)
 
     def _run(self, sequence: int, frame: frames.Run) -> None:
         try:
-            program, encoded, names = self._programs[self._session][frame.root]
-            work = Work(
-                self._session, frame.root, program, encoded, frame.inputs, frame.outputs, frame.variables, names,
-                self._signals.get(self._session, NO_SIGNALS),
-            )  # fmt: skip
+            program, encoded = self._programs[self._session][frame.root]
+            work = Work(self._session, frame.root, program, encoded, frame.inputs, frame.outputs, frame.variables)
             spent = self._engine.run(work)
         except (KeyError, EigenTensorError) as error:
             self._fail(sequence, error)
             return
+        self._execute(sequence, work, spent)
+
+    def _share(self, sequence: int, frame: frames.Share) -> None:
+        try:
+            assign = self._plans[self._session][frame.plan]
+            program, encoded = self._programs[self._session][assign.root]
+        except KeyError as error:
+            self._fail(sequence, error)
+            return
+        work = Work(self._session, assign.root, program, encoded, frame.inputs, frame.outputs, frame.variables)
+        part = Part(assign.number, assign.slots, assign.addresses, dict(assign.parts))
+        self._execute(sequence, work, self._engine.share(work, frame.run, part))
+
+    def _execute(self, sequence: int, work: Work, spent: Awaitable[Spent]) -> None:
+        """Answers when something is executed."""
         dtypes = self._dtypes.setdefault(self._session, {})
-        for number, result in zip(frame.outputs, program.results, strict=True):
+        for number, result in zip(work.outputs, work.program.results, strict=True):
             if number:
-                dtypes[number] = program.parameter(result.buffer).dtype
+                dtypes[number] = work.program.parameter(result.buffer).dtype
 
         async def answer() -> None:
             try:
-                seconds, compiled = await spent
+                seconds, compiled, sent = await spent
             except EigenTensorError as error:
                 self._fail(sequence, error)
             else:
-                self._peer.send(frames.Done(sequence, seconds, compiled))
+                self._peer.send(frames.Done(sequence, seconds, compiled, sent))
 
         self._begin(answer())
 
-    def _get(self, sequence: int, handle: int) -> None:
+    def _get(
+        self, sequence: int, handle: int, held: Callable[[], Awaitable[NDArray[Any]]], *, is_flat: bool = False
+    ) -> None:
         try:
-            value = self._engine.get(self._session, handle)
+            value = held()
         except BindingError as error:
             self._fail(sequence, error)
             return
         dtype = self._dtypes[self._session][handle]
 
         async def answer() -> None:
-            for frame in values(sequence, await value, dtype):
+            elements = await value
+            for frame in values(sequence, elements.reshape(-1) if is_flat else elements, dtype):
                 self._peer.send(frame)
                 await self._peer.drained()
 

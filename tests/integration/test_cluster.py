@@ -7,7 +7,6 @@ import ssl
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +28,6 @@ from eigentensor.errors import (
 from eigentensor.graph import GraphBuilder
 from eigentensor.program.codec import SEMANTICS
 from eigentensor.program.model import Program
-from eigentensor.runtime.sharded import Sharded
 from eigentensor_cluster.sessions import Quota
 from eigentensor_cluster.tokens import Member
 from support.clusters import F32, added, cluster, square
@@ -256,16 +254,8 @@ SIGNALS = "rows: {shard: {axis: 0}}\nwhole: {shard: {replicated: true}}\n"
 
 @pytest.mark.parametrize("is_joined", [False, True])
 def test_signals_share_a_program_out_among_the_slots_of_a_worker_and_change_no_bit(
-    is_joined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_joined: bool, tmp_path: Path
 ) -> None:
-    made: list[tuple[int, Any]] = []
-
-    class Seen(Sharded):
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **named)
-            made.append((named["workers"], named["hints"][0]))
-
-    monkeypatch.setattr("eigentensor_cluster.engine.executing.Sharded", Seen)
     with cluster(tmp_path / "c") as c, c.session() as session:
         if is_joined:
             c.joined(slots=2)
@@ -275,13 +265,14 @@ def test_signals_share_a_program_out_among_the_slots_of_a_worker_and_change_no_b
         session.put(1, rng.standard_normal((24, 24)).astype(np.float32), F32)
         root = session.define(program)
         session.run(root, {"x": 1}, {"output": 2})
-        assert session.get(2).any() and not made
+        assert session.get(2).any()
         session.configure(SIGNALS)
         for number, name in enumerate(("rows", "whole", "nothing")):
             assert session.define(program, {0: name}) == root
             session.run(root, {"x": 1}, {"output": 3 + number})
             assert session.get(3 + number).tobytes() == session.get(2).tobytes()
-        assert [(workers, hint.axis, hint.replicated) for workers, hint in made] == [(2, 0, False), (2, 0, True)]
+        plans = [e.detail for e in c.dispatcher.log.entries() if e.event == "PLAN" and e.detail.get("call") == "0"]
+        assert {(of["signal"], of["slot"]) for of in plans} == {(n, s) for n in ("rows", "whole") for s in "01"}
         with pytest.raises(ConfigError, match="line 1"):
             session.configure("rows: 3")
 

@@ -17,12 +17,14 @@ from eigentensor.errors import ConfigError, ConnectionLost, LimitError, NotAdmit
 from eigentensor.graph import GraphBuilder
 from eigentensor.player import Player
 from eigentensor.program import Role as Of
+from eigentensor.program.cost import needs_of
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime import execute
 from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State, order_uuid
 from eigentensor.tracing import Retrace
 from eigentensor_client.verbs import doctor
+from eigentensor_cluster.log import Event
 from eigentensor_cluster.tokens import Member
 from eigentensor_operator.device import Device, device_of
 from support.clusters import cluster, liar
@@ -78,6 +80,22 @@ def test_the_root_is_that_of_any_device_however_many_workers_there_are(workers: 
             assert root_of(device, bound) == right(example)
         assert device.computing(product(64).program, 60) > 0
         c.until(lambda: not c.dispatcher.sessions)  # nothing of it is left
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_task_that_is_too_large_for_each_worker_is_shared_out_and_has_the_same_root(
+    workers: int, tmp_path: Path
+) -> None:
+    example = product(64)
+    size = needs_of(example.program, 1).memory
+    with cluster(tmp_path / "c") as c:
+        for _ in range(workers):
+            c.joined(memory=size * 4 // 5)
+        device = at(c.address)
+        assert device.most() == workers * (size * 4 // 5)
+        assert root_of(device, bound_of(example)) == right(example)
+        plans = [entry for entry in c.dispatcher.log.entries() if entry.event is Event.PLAN]
+        assert plans, "it was shared out"
 
 
 def test_calls_of_others_are_checked_by_a_program_that_stays_with_its_weights(tmp_path: Path) -> None:

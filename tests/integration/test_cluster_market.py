@@ -57,9 +57,10 @@ def all_end_with_the_test(net: Devnet) -> Iterator[None]:
             process.stop()
 
 
-def joined(net: Devnet, name: str) -> Party:
+def joined(net: Devnet, name: str, seats: int = 0) -> Party:
+    """An operator; without seats it keeps no verifier of another test waiting."""
     party = net.party(name)
-    join(net.network, party.owner, signer=party.signer.address)
+    join(net.network, party.owner, signer=party.signer.address, seats=seats)
     return party
 
 
@@ -168,7 +169,7 @@ def test_a_cluster_that_goes_and_comes_back_costs_neither_stake_nor_penalty(
 
 
 def test_a_wrong_bit_of_one_worker_is_convicted(net: Devnet, client: Client, tmp_path: Path) -> None:
-    party, verifier = joined(net, "deceived"), joined(net, "verifier")
+    party, verifier = joined(net, "deceived"), joined(net, "verifier", seats=4)
     stake = client.chain.stake.of(party.address)
     with cluster(tmp_path / "c") as c:
         worker = liar()

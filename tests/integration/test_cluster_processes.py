@@ -6,7 +6,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
@@ -16,14 +16,21 @@ import numpy as np
 import pytest
 
 from eigentensor.cluster.remote import RemoteSession
+from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.program.codec import encode
+from eigentensor.runtime import CompiledGraph
 from eigentensor.store.tensors import load_safetensors
 from eigentensor.wire import read
 from eigentensor_client.cli import main
+from eigentensor_cluster.log import load_log
 from eigentensor_cluster.schemas import ClusterStatus
+from eigentensor_cluster.sharing import bytes_of
 from support.clusters import F32, Processes, Training, added, losses_of, square
+from support.programs import sharded
+from support.programs.placements import PLACES
 from support.programs.worked_examples import layer
 from support.screens.objects import hold
+from support.sharing import Shared, Steps, alike, expected, moved, placed, sent, through_dispatcher
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def chained(session: RemoteSession, first: int, steps: int, out: list[Any]) -> N
 
 def test_two_clients_and_two_workers_over_tls_with_everything_in_a_process_of_its_own(processes: Processes) -> None:
     p = processes
-    p.up("--workers", "0", "--trust")
+    p.up("--workers", "0", "--trust", "--log", str(p.folder / "log"))
     p.worker("--trust"), p.worker("--trust")
     stands = p.status()
     assert [(worker.name, worker.slots) for worker in stands.workers] == [("w1", 1), ("w2", 1)]
@@ -84,6 +91,10 @@ def test_two_clients_and_two_workers_over_tls_with_everything_in_a_process_of_it
     assert load_safetensors(out_file)["output"].shape == (2, 4)
     wrong = p.done("run", *words, "--token", str(p.folder / "worker"))
     assert wrong.returncode == 3 and "this token is not one of a client" in wrong.stderr
+    shared(p, ["mlp"], ["along the batch", "along features or channels"], 2)
+    entries = load_log(p.folder / "log")
+    assert moved(entries) == sent(entries) == 2 * 8 * 8 * 4
+    assert {e.who for e in entries if e.event == "PLAN" and "call" in e.detail} == {"WORKER w1", "WORKER w2"}
     assert p.done("down").returncode == 0 and p.started[0].wait(10) == 0
     gone = p.done("status")
     assert gone.returncode == 10 and "no cluster answers at unix:" in gone.stderr
@@ -170,3 +181,97 @@ def test_programs_of_strangers_are_executed_in_sandboxes_of_their_own(processes:
         assert all(np.array_equal(value, square(32, first) + square(32) * 5) for first, value in out)
         children = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
         assert children.count("tenant_child") >= 2
+
+
+def shared(p: Processes, names: Iterable[str], places: Iterable[str], workers: int) -> None:
+    """Holds programs that are shared out among the workers that are there to the reference."""
+    for name in names:
+        program, tensors = sharded.captured(name).program, sharded.tensors(name)
+        results = expected(program, tensors)
+        for place in places:
+            with p.session() as session:
+                assert alike(Shared(session, program, PLACES[place](program, workers)).once(tensors), results), place
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 4])
+def test_any_placement_of_any_network_over_processes_has_the_bits_of_the_reference(
+    workers: int, processes: Processes
+) -> None:
+    p = processes
+    p.up("--workers", "0", "--trust")
+    for _ in range(workers):
+        p.worker("--trust", "--device", "PYTHON")
+    shared(p, sharded.SMALL, PLACES, workers)
+
+
+@pytest.mark.slow
+def test_seven_rows_lie_on_three_processes(processes: Processes) -> None:
+    p, network = processes, sharded.Network(lambda: sharded.Mlp(12, 16, 6), (7, 12))
+    graph = network.captured()
+    tensors = {"x": network.input, **{name: np.asarray(weight) for name, weight in graph.weights.items()}}
+    p.up("--workers", "0", "--trust", "--log", str(p.folder / "log"))
+    for _ in range(3):
+        p.worker("--trust", "--device", "PYTHON")
+    with p.session() as session:
+        run = Shared(session, graph.program, PLACES["along the batch"](graph.program, 3))
+        assert alike(run.once(tensors), expected(graph.program, tensors))
+    assert placed(load_log(p.folder / "log"))[0] == {0: "0:1,0:15", 1: "2:3,0:15", 2: "4:6,0:15"}
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_shared_steps_changes_no_bit(processes: Processes) -> None:
+    p, chance, program = processes, random.Random(int(time.time())), sharded.captured("mlp step").program
+    p.up("--workers", "0", "--trust")
+    hints, losses = PLACES["along the batch"](program, 2), list[list[bytes]]()
+    for kill in range(1 + int(os.environ.get("KILLS", "3"))):
+        there = [p.worker("--trust") for _ in range(3 if kill else 1)]
+        with p.session() as session:
+            steps, last = Steps(Shared(session, program, hints)), chance.randrange(3, 35)
+            for step in range(40):
+                steps.step()
+                if kill and step == last:
+                    session.get(steps.losses[-2])
+                    time.sleep(chance.random() * 0.02)
+                    there[chance.randrange(2)].send_signal(signal.SIGKILL)
+            losses.append(steps.read())
+        for process in there:
+            process.kill()
+            process.wait()
+        while p.status().workers:
+            time.sleep(0.05)
+    assert all(of == losses[0] for of in losses)
+
+
+@pytest.mark.slow
+def test_a_large_step_moves_what_was_planned_and_nothing_by_the_dispatcher(processes: Processes) -> None:
+    """784-1024-1024-10 on 256 rows, on two workers: less than half of what a ring moves of its gradients."""
+    p, name = processes, "MLP 784-1024-1024-10, 256 rows, a step"
+    graph = sharded.captured(name)
+    memory = bytes_of(with_inputs_alone(graph.program).program) - 1 >> 20
+    p.up("--workers", "0", "--trust", "--log", str(p.folder / "log"))
+    for _ in range(2):
+        p.worker("--trust", "--memory", str(memory))
+    with p.session() as session:
+        steps = Steps(Shared(session, graph.program), name)
+        for _ in range(3):
+            steps.step()
+            session.get(steps.losses[-1])
+        before = len(load_log(p.folder / "log"))
+        for _ in range(4):
+            steps.step()
+        session.stats()
+        while sum(worker.runs for worker in p.status().workers) < 2 * 7:
+            time.sleep(0.05)
+        log = load_log(p.folder / "log")[before:]
+        assert 0 < moved(log) == sent(log) <= 4 * 5.5 * 2**20 and through_dispatcher(log) == 0
+        assert steps.read()[-len(steps.states) :] == alone(name, 7)
+
+
+def alone(name: str, count: int) -> list[bytes]:
+    """States after so many steps on one device."""
+    given = sharded.tensors(name)
+    runs = CompiledGraph(sharded.captured(name).program)
+    for _ in range(count):
+        given = given | dict(runs.run(given).states)
+    return [given[state].tobytes() for state in sharded.captured(name).states]

@@ -104,6 +104,8 @@ BLOCKS = {
         "Many workers": "lines about a program of three calls: differential/test_sharded.py",
         "Graphs": "test_the_library_does_what_its_page_shows",
         "Signals": "unit/test_signals.py",
+        "Streams, and GT's way of working": "unit/test_gt.py, with other models",
+        "A session at a cluster": "integration/test_cluster.py, with other programs and addresses",
         "Paid calls": "test_a_call_is_signed_as_the_page_of_the_library_shows",
     },
     "client/examples/README.md": {

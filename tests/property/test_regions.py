@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eigentensor import reference
 from eigentensor.program import Call, Program, check
 from eigentensor.program.restriction import Restricted, restrict
-from eigentensor.regions.boxes import Box, boxes_of, extents_of_box, merged, rounded_box, slices
+from eigentensor.regions.boxes import Box, boxes_of, extents_of_box, merged, reshaped, rounded_box, slices
 from eigentensor.regions.dependence import dirty
 from support.generated.programs import generate
 from support.programs.changes import buffers_of, covered, differing, random_box, with_changes
@@ -105,3 +105,27 @@ def test_boxes_that_are_merged_or_rounded_cover_what_they_covered(seed: int) -> 
         *sizes, last = zip(extents_of_box(box), shape, strict=True)
         assert all(size in (1, 2, 3, 4, 6, 8, 12, 16, extent) for size, extent in sizes)
         assert last[0] in (1, 2, 4, 8, 16, last[1])
+
+
+#: Shapes of as many elements.
+ALIKE = ((24,), (4, 6), (6, 4), (2, 12), (2, 1, 3, 4), (1, 24, 1), (2, 2, 3, 2), (3, 8), (24, 1))
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 1 << 32))
+def test_a_box_along_other_axes_has_the_same_elements_in_the_same_order_or_there_is_none(seed: int) -> None:
+    random, numbers = Random(seed), np.arange(24)
+    before, after = random.choice(ALIKE), random.choice(ALIKE)
+    box = random_box(random, before)
+    elements = numbers.reshape(before)[slices(box)].reshape(-1)
+    made = reshaped(box, before, after)
+    if made is not None:
+        assert np.array_equal(numbers.reshape(after)[slices(made)].reshape(-1), elements)
+        return
+    places = np.argwhere(np.isin(numbers.reshape(after), elements))
+    around = tuple(zip(places.min(0), places.max(0), strict=True))
+    assert numbers.reshape(after)[slices(around)].size > len(elements)
+
+
+def test_boxes_of_nothing_stay_boxes_of_nothing() -> None:
+    assert reshaped(((0, -1), (0, 3)), (0, 4), (4, 0)) == ((0, 3), (0, -1))

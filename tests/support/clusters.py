@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +23,7 @@ from eigentensor.program.model import Program
 from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.door import Door
-from eigentensor_cluster.engine.executing import Programs, Ran
+from eigentensor_cluster.engine.executing import Programs, Tensors
 from eigentensor_cluster.engine.inprocess import InProcess
 from eigentensor_cluster.keeper import Keeper
 from eigentensor_cluster.schemas import ClusterStatus
@@ -63,19 +64,28 @@ class Cluster:
         """A client's."""
         return RemoteSession(str(self.address), identity=identity)
 
-    def here(self, slots: int = 1) -> InProcess:
+    def here(self, slots: int = 1, device: str = "CPU") -> InProcess:
         """Lets it have slots in this process."""
-        worker = InProcess(Programs(is_trusting=True, device="CPU", slots=slots), slots, "here", "host")
+        worker = InProcess(Programs(is_trusting=True, device=device, slots=slots), slots, "here", socket.gethostname())
+        worker.exchange.secret = self.dispatcher.secret
+        self.do(worker.exchange.listen_here(self.folder / "exchange"))
         self.call(lambda: self.dispatcher.join(worker))
         self._here.append(worker)
         return worker
 
-    def joined(self, slots: int = 1) -> "Future[None]":
-        """Lets a worker join over the socket, in this process; cancelling what is given ends it."""
-        programs = Programs(is_trusting=True, device="CPU", slots=slots)
+    def joined(
+        self,
+        slots: int = 1,
+        device: str = "CPU",
+        memory: int = 0,
+        address: Address | None = None,
+        token: bytes = bytes(32),
+    ) -> "Future[None]":
+        """Lets a worker join over the socket, or elsewhere, in this process; cancelling what is given ends it."""
+        programs = Programs(is_trusting=True, device=device, slots=slots)
         before = set(self.dispatcher.places)
         joining = asyncio.run_coroutine_threadsafe(
-            work(self.address, bytes(32), programs, slots, lambda line: None), self.loop
+            work(address or self.address, token, programs, slots, lambda line: None, memory), self.loop
         )
         self._joined.append(joining)
         self.until(lambda: bool(self.dispatcher.places.keys() - before) or joining.done())
@@ -102,6 +112,7 @@ class Cluster:
             joining.cancel()
         self.do(self.door.close())
         for worker in self._here:
+            self.do(worker.exchange.close())
             worker.close()
         self.until(lambda: len(asyncio.all_tasks()) == 1)  # but this look itself
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -126,13 +137,13 @@ def cluster(
 class Lying(Programs):
     """Computes one wrong bit of every result that is called output."""
 
-    def run(self, *arguments: Any, **named: Any) -> Ran:
-        ran = super().run(*arguments, **named)
-        changed = {name: value.copy() for name, value in ran.outputs.items()}
+    def run(self, *arguments: Any, **named: Any) -> tuple[Tensors, int]:
+        outputs, compiled = super().run(*arguments, **named)
+        changed = {name: value.copy() for name, value in outputs.items()}
         if "output" in changed:
             wrong = changed["output"].reshape(-1).view("u1")
             wrong[4932 % len(wrong)] ^= 1
-        return ran._replace(outputs=changed)
+        return changed, compiled
 
 
 def liar() -> InProcess:

@@ -135,7 +135,8 @@ STATUS = ClusterStatus(
 
 def test_how_a_cluster_stands_is_said_in_a_few_lines() -> None:
     assert list(lines(STATUS)) == [
-        "unix:/door · up for 75 s · 3 of 4 slots busy",
+        "unix:/door",
+        "up for 75 s · 3 of 4 slots busy",
         "",
         "worker  host  device  busy  runs   seconds",
         "w1      a     CPU     1/2   1,200  30.0",
@@ -143,6 +144,7 @@ def test_how_a_cluster_stands_is_said_in_a_few_lines() -> None:
         "",
         "session  member  tensors  MiB  queued  runs   seconds",
         "1        me      12       3.0  5       2,000  50.0",
+        "",
         "3 runs were executed again, since a worker went away",
     ]
 

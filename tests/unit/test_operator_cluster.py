@@ -89,11 +89,11 @@ def test_a_task_waits_for_a_cluster_that_is_away_and_is_tried_when_it_is_there(
 
 
 def test_what_needs_more_memory_than_the_workers_have_is_declined(
-    gateway: GatewayClient, tmp_path: Path, order: Order, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, tmp_path: Path, order: Order
 ) -> None:
-    monkeypatch.setattr("eigentensor_cluster.dispatcher.MEMORY", 1000)
     with cluster(tmp_path / "c") as c:
-        c.here()
+        for memory in (500, 600):
+            c.joined(memory=memory)
         declined = prepared(gateway, tmp_path, order, Needs(1, 1001))
         assert isinstance(declined, Undone)
         assert declined.reason == Reason(Code.MEMORY, "1001 bytes", "1000 bytes", lasting=False)

@@ -13,16 +13,17 @@ AS = {
     "challenge open": "challenge-show", "receipt get": "receipt-check", "program show": "program",
     "wallet show": "wallet", "wallet deposit": "wallet", "wallet withdraw": "wallet", "wallet fund": "wallet",
     "operator leave": "operator-up", "channel open": "channel-show", "channel fund": "channel-show",
-    "channel leave": "channel-show", "channel close": "channel-show",
+    "channel leave": "channel-show", "channel close": "channel-show", "cluster top": "cluster-status",
 }  # fmt: skip
 #: Verbs that show a path, a name or a script.
 PLAIN = {
     "session states", "app list", "app rollback", "app remove", "serve token new", "serve token list",
     "serve token remove", "program capture", "program import", "program check", "blob put", "blob get", "wallet new",
-    "wallet import", "operator drain", "completion", "channel receipt",
+    "wallet import", "operator drain", "completion", "channel receipt", "cluster run", "cluster timeline",
+    "cluster down",
 }  # fmt: skip
 #: Servers: they say that they listen, and write logs.
-SERVERS = {"serve", "operator run", "aggregator run"}
+SERVERS = {"serve", "operator run", "aggregator run", "cluster up", "cluster worker"}
 #: A story, which the front page shows.
 STORY = {"demo"}
 

@@ -14,11 +14,12 @@ from eigentensor.capture import capture
 from eigentensor.errors import LimitError
 from eigentensor.program import Program
 from eigentensor.regions.boxes import difference, volume, whole_box
+from eigentensor.sharding import codec
 from eigentensor.sharding.cluster import Cluster, candidates
 from eigentensor.sharding.improve import cheapest
 from eigentensor.sharding.layout import Place, axes_of, is_whole, made, volumes
 from eigentensor.sharding.place import places
-from eigentensor.sharding.plan import Compute, Plan, Receive, Send, plan, planned_with
+from eigentensor.sharding.plan import Compute, Piece, Plan, Receive, Send, WorkerPlan, plan, planned_with
 from eigentensor.sharding.signals import Hint
 from eigentensor.sharding.transfers import Part, gathered
 from support.bench.cluster import rows
@@ -181,3 +182,15 @@ def test_boxes_come_from_the_worker_itself_first_then_from_the_next_ones() -> No
 )
 def test_the_readme_states_what_is_moved_held_and_computed(name: str) -> None:
     assert not [line for line in rows([name]) if line not in README.read_text()], "`scripts/bench cluster --write`"
+
+
+def test_a_part_of_a_plan_comes_back_from_its_bytes_and_other_bytes_are_none() -> None:
+    for of in plan(sharded.captured("mlp step").program, 3).workers:
+        data = codec.encode(of)
+        assert codec.decode(data) == of
+        for broken in (data[:-1], data + b"\0", b"\xff" * 40):
+            with pytest.raises(ValueError, match=r"part of a plan|step"):
+                codec.decode(broken)
+    piece = Piece(0, ((0, 3),), None)
+    with pytest.raises(ValueError, match="a piece is named that there is not"):
+        codec.decode(codec.encode(WorkerPlan((piece,), (1,), (), (), 0, 0)))

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -16,11 +16,9 @@ from eigentensor.program.model import Program
 from eigentensor.reexecution import confined
 from eigentensor.runtime import devices, selftest
 from eigentensor.runtime.compiled import CompiledGraph
+from eigentensor.runtime.memory.plan import HOST
 from eigentensor.runtime.sandbox.execution import run_sandboxed
 from eigentensor.runtime.sandbox.tenant import Tenant
-from eigentensor.runtime.sharded import Sharded
-from eigentensor.sharding.signals import Hint
-from eigentensor_cluster.engine.interface import Work
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -29,54 +27,40 @@ READY = 64  #: programs that are held ready in one place
 IDLE = 16  #: processes of tenants that are held ready, though nobody uses them
 
 
-class Ran(NamedTuple):
-    """Outputs by name, kernels that were compiled for them, and slots that were used."""
-
-    outputs: Tensors
-    compiled: int
-    slots: int = 1
-
-
 class Ready(Protocol):
     """Holds programs ready, for one thread at a time."""
 
     def has(self, root: bytes) -> bool:
         """Whether a program is ready."""
 
-    def run(self, work: Work, tensors: Tensors, variables: Mapping[str, int]) -> Ran:
-        """What comes of a program. Raises what the execution raises."""
+    def run(self, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]) -> tuple[Tensors, int]:
+        """A program's outputs, by name, and how many kernels were compiled for it. Raises what the execution raises."""
 
     def close(self) -> None:
         """Ends what it holds."""
 
 
 class Trusted:
-    """Programs that are compiled in this process. One whose signals say where its calls are computed is shared out,
-    with the same bits, among as many threads as the worker has slots, each of which holds its part alone."""
+    """Programs that are compiled in this process."""
 
-    def __init__(self, device: str, threads: int, slots: int) -> None:
+    def __init__(self, device: str, threads: int) -> None:
         self._device, self._threads = device, threads
-        self._slots = slots if device.partition(":")[0] in ("CPU", devices.REFERENCE) else 1
-        self._graphs: OrderedDict[tuple[bytes, tuple[Hint | None, ...]], CompiledGraph | Sharded] = OrderedDict()
+        self._graphs: OrderedDict[bytes, CompiledGraph] = OrderedDict()
 
     def has(self, root: bytes) -> bool:
         """As `Ready.has`."""
-        return any(key[0] == root for key in self._graphs)
+        return root in self._graphs
 
-    def run(self, work: Work, tensors: Tensors, variables: Mapping[str, int]) -> Ran:
+    def run(self, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]) -> tuple[Tensors, int]:
         """As `Ready.run`."""
-        hints, compiled = work.hints(self._slots), 0
-        graph = self._graphs.get((work.root, hints))
-        if graph is None and hints:
-            graph = Sharded(work.program, workers=self._slots, hints=hints, device=self._device, threads=self._threads)
-        elif graph is None:
-            graph = CompiledGraph(work.program, device=self._device, threads=self._threads)
-            compiled = graph.compiled
-        self._graphs[work.root, hints] = graph
-        self._graphs.move_to_end((work.root, hints))
-        if len(self._graphs) > READY:
-            self._graphs.popitem(last=False)
-        return Ran(graph.run(tensors, variables).outputs, compiled, self._slots if hints else 1)
+        compiled = 0
+        if root not in self._graphs:
+            self._graphs[root] = CompiledGraph(program, device=self._device, threads=self._threads)
+            compiled = self._graphs[root].compiled
+            if len(self._graphs) > READY:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(root)
+        return self._graphs[root].run(tensors, variables).outputs, compiled
 
     def close(self) -> None:
         """Forgets them."""
@@ -84,18 +68,18 @@ class Trusted:
 
 
 class Confined:
-    """Programs of one tenant in a sandboxed process of their own, each on one slot."""
+    """Programs of one tenant in a sandboxed process of their own."""
 
-    def __init__(self, device: str, threads: int, slots: int) -> None:
+    def __init__(self, device: str, threads: int) -> None:
         self._tenant = Tenant(replace(confined.limits(MEMORY, SECONDS), threads=threads), device=device)
 
     def has(self, root: bytes) -> bool:
         """As `Ready.has`: all of a tenant's."""
         return True
 
-    def run(self, work: Work, tensors: Tensors, variables: Mapping[str, int]) -> Ran:
-        """As `Ready.run`; kernels are compiled outside of the process, and do not count."""
-        return Ran(self._tenant.run(work.root, work.program, tensors, variables, seconds=SECONDS).outputs, 0)
+    def run(self, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]) -> tuple[Tensors, int]:
+        """As `Ready.run`; what was compiled before the process was told of it does not count."""
+        return self._tenant.run(root, program, tensors, variables, seconds=SECONDS).outputs, 0
 
     def close(self) -> None:
         """Ends the process."""
@@ -111,19 +95,25 @@ class Programs:
 
     def __init__(self, *, is_trusting: bool, device: str | None = None, slots: int = 1, idle: int = IDLE) -> None:
         self.is_trusting, self.device = is_trusting, device or devices.default(confined=not is_trusting)
-        self._threads = max(1, (os.cpu_count() or 1) // slots)
-        self._slots = slots
-        self._make: Callable[[str, int, int], Ready] = Trusted if is_trusting else Confined
+        self.threads = max(1, (os.cpu_count() or 1) // slots)
+        self._make: Callable[[str, int], Ready] = Trusted if is_trusting else Confined
         self._most = max(idle, slots)
         self._lock, self._idle = threading.Lock(), list[tuple[int | None, Ready]]()
         self._over: set[int | None] = set()  # sessions
 
-    def run(self, work: Work, tensors: Tensors, variables: Mapping[str, int]) -> Ran:
-        """As `Ready.run`, by what is the tenant's."""
-        tenant = None if self.is_trusting else work.session
-        ready = self._taken(tenant, work.root) or self._make(self.device, self._threads, self._slots)
+    @property
+    def is_sharing(self) -> bool:
+        """Whether it may execute parts of programs: everybody is trusted, and the device has no memory of its own."""
+        return self.is_trusting and self.device.partition(":")[0] in (HOST, devices.REFERENCE)
+
+    def run(
+        self, session: int, root: bytes, program: Program, tensors: Tensors, variables: Mapping[str, int]
+    ) -> tuple[Tensors, int]:
+        """As `Ready.run`, for a session."""
+        tenant = None if self.is_trusting else session
+        ready = self._taken(tenant, root) or self._make(self.device, self.threads)
         try:
-            return ready.run(work, tensors, variables)
+            return ready.run(root, program, tensors, variables)
         finally:
             self._give(tenant, ready)
 
@@ -144,7 +134,7 @@ class Programs:
 
     def _conforming(self, program: Program, tensors: dict[str, NDArray[Any]]) -> Results:
         if self.is_trusting:
-            return CompiledGraph(program, device=self.device, threads=self._threads).run(tensors)
+            return CompiledGraph(program, device=self.device, threads=self.threads).run(tensors)
         limits = confined.limits(MEMORY, SECONDS)
         return run_sandboxed(encode(program), tensors, limits=limits, device=self.device)
 

@@ -1,41 +1,68 @@
-"""Slots of this process: threads that execute whole programs, and the tensors of each session."""
+"""Slots of this process: threads that execute programs, or parts of them, and the tensors of each session."""
 
 import asyncio
+import os
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
 
-from eigentensor.errors import BindingError, ExecutionError, LimitError
+from eigentensor.errors import BindingError, ConnectionLost, ExecutionError, LimitError, WorkerLost
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Role
-from eigentensor_cluster.engine.executing import Programs
-from eigentensor_cluster.engine.interface import Spent, Work
-
-Values = dict[int, NDArray[Any]]
+from eigentensor.regions.boxes import Box, Shape
+from eigentensor.runtime.sharded.mail import Mail, MailClosed
+from eigentensor.sharding.layout import axes_of
+from eigentensor.sharding.plan import kept
+from eigentensor_cluster.engine.exchange import Exchange
+from eigentensor_cluster.engine.executing import MEMORY, Programs
+from eigentensor_cluster.engine.interface import Part, Spent, Work
+from eigentensor_cluster.engine.parts import Assigned, Boxes, Parts, Store
 
 
 class InProcess:
-    """A worker whose slots are threads of this process. Sessions that end while it executes leave nothing."""
+    """A worker whose slots are threads of this process. Sessions that end while it executes leave nothing.
+
+    It takes part in what several execute together if its clients are trusted and its device has no memory of its own;
+    workers of other processes reach it if its `exchange` listens.
+    """
 
     is_lost = False
 
-    def __init__(self, programs: Programs, slots: int, name: str, host: str) -> None:
+    def __init__(self, programs: Programs, slots: int, name: str, host: str, memory: int = 0) -> None:
+        """`memory` are the bytes that each slot has for a program's buffers; 0: its share of this machine's,
+        or what programs of strangers may take."""
         self.programs, self.slots, self.name, self.host, self.device = programs, slots, name, host, programs.device
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.memory = memory or (machine // slots if programs.is_trusting else MEMORY)
+        self.exchange = Exchange()
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="slot")
-        self._held: dict[int, Values] = {}
+        self._parts = Parts(programs.device, programs.threads)
+        self._stores: dict[int, Store] = {}
+
+    @property
+    def addresses(self) -> tuple[str, ...] | None:
+        """As `Worker.addresses`."""
+        return self.exchange.addresses if self.programs.is_sharing else None
 
     def put(self, session: int, number: int, value: NDArray[Any], dtype: DType) -> Awaitable[None]:
         """As `Worker.put`."""
-        self._held.setdefault(session, {})[number] = value
+        self._store(session).whole[number] = value
+        return _done(None)
+
+    def put_box(
+        self, session: int, number: int, shape: Shape, box: Box, value: NDArray[Any], dtype: DType
+    ) -> Awaitable[None]:
+        """As `Worker.put_box`."""
+        self._store(session).boxes.setdefault(number, {})[shape, box] = Boxes(shape, box, value)
         return _done(None)
 
     def run(self, work: Work) -> Awaitable[Spent]:
         """As `Worker.run`. Raises BindingError for a tensor that is not there."""
-        held = self._held.setdefault(work.session, {})
-        program = work.program
+        held, program = self._store(work.session).whole, work.program
         missing = [number for number in work.inputs if number not in held]
         if missing:
             raise BindingError(f"tensor {missing[0]} is not at this worker")
@@ -44,18 +71,48 @@ class InProcess:
 
         def execute() -> Spent:
             start = time.perf_counter()
-            try:
-                ran = self.programs.run(work, tensors, variables)
-            except MemoryError as error:
-                raise LimitError("out of memory", fix="Run a smaller program.") from error
-            except OSError as error:
-                raise ExecutionError(f"this worker cannot execute: {error}") from error
+            with _explained():
+                outputs, compiled = self.programs.run(work.session, work.root, program, tensors, variables)
             for number, result in zip(work.outputs, program.results, strict=True):
                 if number:
-                    held[number] = ran.outputs[result.name]
-            return Spent((time.perf_counter() - start) * ran.slots, ran.compiled)
+                    held[number] = outputs[result.name]
+            return Spent(time.perf_counter() - start, compiled)
 
         return asyncio.get_running_loop().run_in_executor(self._threads, execute)
+
+    def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
+        """As `Worker.share`."""
+        store, loop = self._store(work.session), asyncio.get_running_loop()
+        if part.number not in store.assigned:
+            slots = tuple(part.addresses[at] for at in part.slots)
+            store.assigned[part.number] = Assigned(work.program, slots, part.parts)
+        for number in filter(None, work.outputs):
+            store.forget(number)
+        assigned = store.assigned[part.number]
+        mail = self.exchange.begin(run, assigned.slots, assigned.parts.keys())
+        jobs = [
+            loop.run_in_executor(self._threads, self._executed, work, part.number, assigned, slot, mail)
+            for slot in assigned.parts
+        ]
+        return self._shared(run, jobs)
+
+    async def _shared(self, run: int, jobs: Sequence["asyncio.Future[Spent]"]) -> Spent:
+        try:
+            outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+            errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+            for error in sorted(errors, key=lambda error: isinstance(error, MailClosed)):
+                raise error
+            await self.exchange.sent(run)
+        except (MailClosed, ConnectionLost) as error:
+            raise WorkerLost(f"another worker went away in the middle of a run: {error.what}") from error
+        finally:
+            self.exchange.end(run)
+        spent = [outcome for outcome in outcomes if isinstance(outcome, Spent)]
+        return Spent(sum(one.seconds for one in spent), 0, sum(one.sent for one in spent))
+
+    def stop(self, run: int) -> None:
+        """As `Worker.stop`."""
+        self.exchange.stop(run)
 
     def get(self, session: int, number: int) -> Awaitable[NDArray[Any]]:
         """As `Worker.get`. Raises BindingError for a tensor that is not there."""
@@ -64,25 +121,74 @@ class InProcess:
             raise BindingError(f"tensor {number} is not at this worker")
         return _done(value)
 
+    def get_box(self, session: int, number: int, axes: Shape, box: Box) -> Awaitable[NDArray[Any]]:
+        """As `Worker.get_box`. Raises BindingError for a box that is not there."""
+        part = self._store(session).part(number, axes, box)
+        if part is None:
+            raise BindingError(f"box {list(box)} of tensor {number} is not at this worker")
+        return _done(part)
+
     def at_hand(self, session: int, number: int) -> NDArray[Any] | None:
         """As `Worker.at_hand`."""
-        return self._held.get(session, {}).get(number)
+        return self._store(session).whole.get(number)
 
     def free(self, session: int, numbers: Sequence[int]) -> None:
         """As `Worker.free`."""
-        held = self._held.get(session, {})
+        store = self._store(session)
         for number in numbers:
-            held.pop(number, None)
+            store.forget(number)
 
     def end(self, session: int) -> None:
         """As `Worker.end`."""
-        self._held.pop(session, None)
+        self._stores.pop(session, None)
+        self._parts.end(session)
         self._threads.submit(self.programs.end, session)
 
     def close(self) -> None:
         """Ends the threads when they have done what they do, and the programs that are ready."""
         self._threads.shutdown(cancel_futures=True)
         self.programs.close()
+
+    def _store(self, session: int) -> Store:
+        return self._stores.setdefault(session, Store())
+
+    def _executed(self, work: Work, plan: int, assigned: Assigned, slot: int, mail: Mail) -> Spent:
+        """The life of a part on a thread: what it is given, its steps, what is kept of its results."""
+        start, store, program = time.perf_counter(), self._store(work.session), work.program
+        numbers = dict(zip(program.named(Role.INPUT), work.inputs, strict=True))
+        try:
+            with _explained():
+                worker, port = self._parts.ready(work.session, plan, assigned)[slot], mail.port(slot)
+                for given in worker.planned.given:
+                    buffer, box, _ = worker.planned.pieces[given]
+                    if program.buffers[buffer].role is Role.CONSTANT:
+                        continue
+                    number = numbers[program.buffers[buffer].name]
+                    elements = store.part(number, axes_of(program)[buffer], box)
+                    if elements is None:
+                        raise BindingError(f"box {list(box)} of tensor {number} is not at this worker")
+                    worker.fill(given, elements)
+                worker.run(work.variables, port)
+            for number, result in zip(work.outputs, program.results, strict=True):
+                piece = kept(worker.planned, result.buffer)
+                if number and piece is not None:
+                    box, elements = worker.planned.pieces[piece].box, worker.pieces[piece].copy()
+                    store.boxes.setdefault(number, {})[slot] = Boxes(axes_of(program)[result.buffer], box, elements)
+        except BaseException:
+            mail.close()  # nobody waits for it
+            raise
+        return Spent(time.perf_counter() - start, 0, port.sent)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raises LimitError, ExecutionError for what an execution lacks."""
+    try:
+        yield
+    except MemoryError as error:
+        raise LimitError("out of memory", fix="Run a smaller program.") from error
+    except OSError as error:
+        raise ExecutionError(f"this worker cannot execute: {error}") from error
 
 
 def _done(value: Any) -> "asyncio.Future[Any]":

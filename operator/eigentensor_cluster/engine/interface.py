@@ -1,22 +1,18 @@
 """What the dispatcher asks of whoever executes programs."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
-from eigentensor.sharding.signals import Hint, Signals
-
-NO_SIGNALS = Signals()
+from eigentensor.regions.boxes import Box, Shape
+from eigentensor.sharding.plan import WorkerPlan
 
 
 class Work(NamedTuple):
-    """A program of a session on tensors by the cluster's numbers: of all inputs, and of results, where 0 keeps none.
-
-    `names` are those of signals by number of the call, `signals` what they mean in the session.
-    """
+    """A program of a session on tensors by the cluster's numbers: of all inputs, and of results, where 0 keeps none."""
 
     session: int
     root: bytes
@@ -25,23 +21,23 @@ class Work(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     variables: tuple[int, ...]
-    names: tuple[tuple[int, str], ...] = ()
-    signals: Signals = NO_SIGNALS
 
-    def hints(self, slots: int) -> tuple[Hint | None, ...]:
-        """What the signals say about each call where there are so many slots; nothing if they say it about none."""
-        if slots == 1 or not self.names or not self.signals.by_name:
-            return ()
-        names, there = dict(self.names), range(slots)
-        hints = tuple(self.signals.hint(names.get(call), there) for call in range(len(self.program.calls)))
-        return hints if any(hints) else ()
+
+class Part(NamedTuple):
+    """A worker's part of a plan: which of the addresses each slot of the plan is at, and what its own slots do."""
+
+    number: int
+    slots: tuple[int, ...]
+    addresses: tuple[str, ...]
+    parts: Mapping[int, WorkerPlan]
 
 
 class Spent(NamedTuple):
-    """What an execution took: seconds of a slot, and kernels that were compiled for it."""
+    """What an execution took: seconds of a slot, kernels that were compiled for it, and bytes sent to other slots."""
 
     seconds: float
     compiled: int
+    sent: int = 0
 
 
 class Worker(Protocol):
@@ -55,19 +51,39 @@ class Worker(Protocol):
     host: str
     device: str
     slots: int
+    memory: int  #: bytes that each slot has for a program's buffers
     is_lost: bool  #: whether it went away
+
+    @property
+    def addresses(self) -> tuple[str, ...] | None:
+        """Where others bring boxes; None if it takes no part in what is shared out."""
 
     def put(self, session: int, number: int, value: NDArray[Any], dtype: DType) -> Awaitable[None]:
         """Brings a tensor there."""
 
+    def put_box(
+        self, session: int, number: int, shape: Shape, box: Box, value: NDArray[Any], dtype: DType
+    ) -> Awaitable[None]:
+        """Brings a box of a tensor of that shape there."""
+
     def run(self, work: Work) -> Awaitable[Spent]:
         """Executes a program; its results stay there. Raises what the execution raises."""
+
+    def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
+        """Executes a part of a run whose other parts are asked of others at the same time; boxes of its results stay
+        there. Raises what the execution raises, and WorkerLost if others went away with what it waits for."""
+
+    def stop(self, run: int) -> None:
+        """Lets nobody wait any more for boxes of a run of which a part failed elsewhere."""
 
     def get(self, session: int, number: int) -> Awaitable[NDArray[Any]]:
         """A tensor that is there."""
 
+    def get_box(self, session: int, number: int, axes: Shape, box: Box) -> Awaitable[NDArray[Any]]:
+        """A box of a tensor that is there, along these axes of it."""
+
     def at_hand(self, session: int, number: int) -> NDArray[Any] | None:
-        """A tensor that is there, if this process has it."""
+        """A tensor that is there whole, if this process has it."""
 
     def free(self, session: int, numbers: Sequence[int]) -> None:
         """Forgets tensors."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from eigentensor.cluster import frames
 from eigentensor.cluster.frames import Frame, Hello
 from eigentensor.cluster.pieces import Gathered, puts
-from eigentensor.errors import ConnectionLost, EigenTensorError, FrameRefused, WorkerLost
+from eigentensor.errors import ConnectionLost, EigenTensorError, ExecutionError, FrameRefused, WorkerLost
 from eigentensor.numerics.dtypes import DType
-from eigentensor.sharding.signals import Signals
-from eigentensor_cluster.engine.interface import NO_SIGNALS, Spent, Work
+from eigentensor.regions.boxes import Box, Shape, extents_of_box, volume
+from eigentensor_cluster.engine.interface import Part, Spent, Work
 from eigentensor_cluster.peers import Peer
 
 _Answer = asyncio.Future[Any]
@@ -23,16 +23,27 @@ class Joined:
 
     def __init__(self, peer: Peer, hello: Hello, name: str) -> None:
         self.name, self.host, self.device, self.slots = name, hello.name, hello.device, hello.slots
-        self.is_lost = False
+        self.memory, self.is_lost = hello.memory, False
+        self.addresses = tuple(hello.exchange.split()) or None
         self._peer, self._tenant = peer, 0
-        self._defined: dict[tuple[int, bytes], tuple[tuple[int, str], ...]] = {}  # the names of signals
-        self._signals: dict[int, Signals] = {}
+        self._defined: set[tuple[int, bytes | int]] = set()  # roots and plans, by session
         self._asked: dict[int, _Answer] = {}
         self._gathered: dict[int, Gathered] = {}
 
     async def put(self, session: int, number: int, value: NDArray[Any], dtype: DType) -> None:
         """As `Worker.put`."""
         self._of(session)
+        await self._put(number, value, dtype)
+
+    async def put_box(
+        self, session: int, number: int, shape: Shape, box: Box, value: NDArray[Any], dtype: DType
+    ) -> None:
+        """As `Worker.put_box`."""
+        self._of(session)
+        self._send(frames.Boxed(number, shape, box))
+        await self._put(number, value.reshape(-1), dtype)
+
+    async def _put(self, number: int, value: NDArray[Any], dtype: DType) -> None:
         for frame in puts(number, value, dtype):
             self._send(frame)
         try:
@@ -42,19 +53,41 @@ class Joined:
 
     def run(self, work: Work) -> Awaitable[Spent]:
         """As `Worker.run`."""
-        self._of(work.session)
-        if self._signals.get(work.session, NO_SIGNALS) is not work.signals:
-            self._signals[work.session] = work.signals
-            self._send(frames.Configure(work.signals.to_yaml()))
-        if self._defined.get((work.session, work.root)) != work.names:
-            self._defined[work.session, work.root] = work.names
-            self._send(frames.Define(work.encoded, work.names))
+        self._define(work)
         return self._ask(frames.Run(work.root, work.inputs, work.outputs, work.variables))
+
+    def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
+        """As `Worker.share`."""
+        self._define(work)
+        if (work.session, part.number) not in self._defined:
+            self._defined.add((work.session, part.number))
+            parts = tuple(sorted(part.parts.items()))
+            self._send(frames.Assign(part.number, work.root, part.slots, part.addresses, parts))
+        return self._ask(frames.Share(part.number, run, work.inputs, work.outputs, work.variables))
+
+    def stop(self, run: int) -> None:
+        """As `Worker.stop`."""
+        if not self.is_lost:
+            self._send(frames.Stop(run))
+
+    def _define(self, work: Work) -> None:
+        self._of(work.session)
+        if (work.session, work.root) not in self._defined:
+            self._defined.add((work.session, work.root))
+            self._send(frames.Define(work.encoded))
 
     def get(self, session: int, number: int) -> Awaitable[NDArray[Any]]:
         """As `Worker.get`."""
         self._of(session)
         return self._ask(frames.Get(number))
+
+    async def get_box(self, session: int, number: int, axes: Shape, box: Box) -> NDArray[Any]:
+        """As `Worker.get_box`. Raises ExecutionError for elements that are not as many."""
+        self._of(session)
+        elements: NDArray[Any] = await self._ask(frames.Fetch(number, axes, box))
+        if elements.size != volume(box):
+            raise ExecutionError(f"worker {self.name} has something else for box {list(box)} of a tensor")
+        return elements.reshape(extents_of_box(box))
 
     def at_hand(self, session: int, number: int) -> NDArray[Any] | None:
         """As `Worker.at_hand`: nothing is."""
@@ -69,8 +102,7 @@ class Joined:
     def end(self, session: int) -> None:
         """As `Worker.end`."""
         self._send(frames.End(session))
-        self._defined = {key: names for key, names in self._defined.items() if key[0] != session}
-        self._signals.pop(session, None)
+        self._defined = {(whose, root) for whose, root in self._defined if whose != session}
 
     def answer(self, sequence: int, frame: Frame) -> None:
         """What the worker answered. Raises FrameRefused for an answer to nothing."""
@@ -105,7 +137,7 @@ class Joined:
     def _value(self, sequence: int, frame: Frame) -> Any:
         """What an answer gives, or the error that it reports; None if more is to come."""
         if isinstance(frame, frames.Done):
-            return Spent(frame.seconds, frame.compiled)
+            return Spent(frame.seconds, frame.compiled, frame.sent)
         if isinstance(frame, frames.Failed):
             return frames.error_of(frame)
         assert isinstance(frame, frames.Value)

@@ -17,13 +17,18 @@ from typing import Any, NamedTuple
 from eigentensor import errors
 from eigentensor.errors import EigenTensorError, FrameRefused
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program.limits import DIMENSIONS, ELEMENTS, NAME_BYTES, PROGRAM_BYTES, volume
+from eigentensor.program.limits import DIMENSIONS, ELEMENTS, NAME_BYTES, OUTPUT_RANGES, PROGRAM_BYTES, volume
+from eigentensor.regions.boxes import Box
+from eigentensor.sharding import codec
+from eigentensor.sharding.plan import WorkerPlan
 
 VERSION = 1  #: of what this module says; both sides have the same
 HEAD = struct.Struct("<IBQ")
 PIECE = 1 << 20  #: bytes of a tensor that one frame has at most
 TOKEN, IDENTITY, ROOT = 32, 16, 32  #: bytes
 NUMBERS = 1 << 16  #: handles or variables that one list of a frame has at most
+PLAN_BYTES = 1 << 26  #: of a worker's part of a plan
+EXCHANGE = 512  #: of where a worker is reached
 TEXT = 1 << 20  #: bytes of the longest text: YAML, a report
 #: Errors that come as what they are.
 REPORTED = frozenset(
@@ -35,7 +40,8 @@ REPORTED = frozenset(
 
 
 class Kind(IntEnum):
-    """What a frame is: asked by a client below 64, answered from there on; from 32 on between the door and a worker."""
+    """What a frame is: asked by a client below 64, answered from there on; from 32 on between the door and a worker,
+    from 48 on between workers."""
 
     HELLO = 1
     DEFINE = 2
@@ -48,6 +54,12 @@ class Kind(IntEnum):
     WATCH = 9
     END = 10
     TENANT = 32
+    BOX = 33
+    ASSIGN = 34
+    SHARE = 35
+    FETCH = 36
+    STOP = 37
+    PARCEL = 48
     WELCOME = 64
     VALUE = 65
     STATISTICS = 66
@@ -74,7 +86,9 @@ class Topic(IntEnum):
 
 class Hello(NamedTuple):
     """The first frame of whoever connects. `token` is of 32 bytes, zeros where none is needed; a client that names the
-    `session` of 16 bytes goes on with it, all others give zeros. `slots`, `name` and `device` are a worker's."""
+    `session` of 16 bytes goes on with it, a worker gives there what the door gave it when it comes to another worker,
+    all others give zeros. The rest is a worker's: bytes of memory for each slot, and where others reach it, addresses
+    with spaces between; none if it takes no part in what several execute together."""
 
     version: int
     semantics: int
@@ -84,6 +98,8 @@ class Hello(NamedTuple):
     slots: int = 0
     name: str = ""
     device: str = ""
+    memory: int = 0
+    exchange: str = ""
 
 
 class Define(NamedTuple):
@@ -148,6 +164,63 @@ class Tenant(NamedTuple):
     session: int
 
 
+class Boxed(NamedTuple):
+    """What PUT brings next are the elements, along one axis, of this box of the tensor, which has that shape."""
+
+    handle: int
+    shape: tuple[int, ...]
+    box: Box
+
+
+class Assign(NamedTuple):
+    """A worker's part of plan `number` of a program: for each slot of the plan which of the addresses it is at, and
+    what is done by those slots that are this worker's."""
+
+    number: int
+    root: bytes
+    slots: tuple[int, ...]
+    addresses: tuple[str, ...]
+    parts: tuple[tuple[int, WorkerPlan], ...]
+
+
+class Share(NamedTuple):
+    """A worker's part of run `run` of a plan, with handles and variables as of Run: answered by Done, or Failed."""
+
+    plan: int
+    run: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    variables: tuple[int, ...] = ()
+
+
+class Fetch(NamedTuple):
+    """A box of a tensor is wanted, along these axes of it: answered by Value, its elements along one, or Failed."""
+
+    handle: int
+    axes: tuple[int, ...]
+    box: Box
+
+
+class Stop(NamedTuple):
+    """A run is over, since another worker failed: nobody waits for boxes of it any more."""
+
+    run: int
+
+
+class Parcel(NamedTuple):
+    """A piece of the elements of a box, as of Put, along one axis, which a slot sends to another in a run: message
+    `number` of those between the two."""
+
+    run: int
+    sender: int
+    receiver: int
+    number: int
+    dtype: DType
+    shape: tuple[int, ...]
+    offset: int
+    data: bytes
+
+
 class End(NamedTuple):
     """A session is over, and all that it holds is forgotten: the client's own, or the one that a worker is named."""
 
@@ -155,7 +228,8 @@ class End(NamedTuple):
 
 
 class Welcome(NamedTuple):
-    """The answer to Hello: the session's identity, the sequence number of the last frame that it took, a name."""
+    """The answer to Hello: the session's identity, for a worker that by which workers of the cluster know each other;
+    the sequence number of the last frame that it took; a name."""
 
     session: bytes
     taken: int
@@ -212,15 +286,18 @@ class Failed(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A worker has executed what Run `asked` for, in so many seconds of a slot, with so many new kernels."""
+    """A worker has executed what Run or Share `asked` for, in so many seconds of a slot, with so many new kernels; it
+    has sent so many bytes to other slots."""
 
     asked: int
     seconds: float
     compiled: int
+    sent: int = 0
 
 
 Frame = (
     Hello | Define | Put | Run | Get | Free | Configure | Stats | Watch | Tenant | End
+    | Boxed | Assign | Share | Fetch | Stop | Parcel
     | Welcome | Value | Statistics | Report | Failed | Done
 )  # fmt: skip
 
@@ -357,13 +434,16 @@ def _pack_hello(frame: Hello) -> bytes:
         + _exactly(frame.session, IDENTITY)
         + _text(frame.name)
         + _text(frame.device)
+        + struct.pack("<Q", frame.memory)
+        + _text(frame.exchange, "H")
     )
 
 
 def _unpack_hello(payload: _Payload) -> Hello:
     version, semantics, role, slots = payload.unpack("HHBI")
     token, session = payload.take(TOKEN), payload.take(IDENTITY)
-    return Hello(version, semantics, Role(role), token, session, slots, payload.text(), payload.text())
+    name, device, memory = payload.text(), payload.text(), payload.number("Q")
+    return Hello(version, semantics, Role(role), token, session, slots, name, device, memory, payload.text("H"))
 
 
 def _exactly(data: bytes, size: int) -> bytes:
@@ -389,7 +469,10 @@ def _unpack_define(payload: _Payload) -> Define:
 
 
 def _pack_piece(frame: Put | Value) -> bytes:
-    number, dtype, shape, offset, data = frame
+    return _pack_part(*frame)
+
+
+def _pack_part(number: int, dtype: DType, shape: tuple[int, ...], offset: int, data: bytes) -> bytes:
     return struct.pack(f"<QBB{len(shape)}QQ", number, dtype, len(shape), *shape, offset) + data
 
 
@@ -421,6 +504,70 @@ def _unpack_run(payload: _Payload) -> Run:
         raise ValueError("more handles than a frame has")
     numbers = payload.unpack(f"{i}Q{o}Q{v}i{f}Q")
     return Run(root, numbers[:i], numbers[i : i + o], numbers[i + o : i + o + v], numbers[i + o + v :])
+
+
+def _pack_boxed(frame: Boxed | Fetch) -> bytes:
+    handle, axes, box = frame
+    ends = [end for interval in box for end in interval]
+    if len(ends) != 2 * len(axes):
+        raise ValueError("a box has an interval along each axis")
+    return struct.pack(f"<QB{3 * len(axes)}Q", handle, len(axes), *axes, *ends)
+
+
+def _unpack_boxed(payload: _Payload) -> tuple[int, tuple[int, ...], Box]:
+    handle, dimensions = payload.unpack("QB")
+    axes, ends = payload.unpack(f"{dimensions}Q"), payload.unpack(f"{2 * dimensions}Q")
+    box = tuple(zip(ends[::2], ends[1::2], strict=True))
+    if any(not start <= end < extent for (start, end), extent in zip(box, axes, strict=True)):
+        raise ValueError("the tensor has no such box")
+    return handle, axes, box
+
+
+def _pack_assign(frame: Assign) -> bytes:
+    head = struct.pack(
+        f"<Q32sI{len(frame.slots)}I", frame.number, _exactly(frame.root, ROOT), len(frame.slots), *frame.slots
+    )
+    addresses = struct.pack("<I", len(frame.addresses)) + b"".join(_text(one, "H") for one in frame.addresses)
+    parts = [(slot, codec.encode(planned)) for slot, planned in frame.parts]
+    return head + addresses + b"".join(struct.pack("<II", slot, len(data)) + data for slot, data in parts)
+
+
+def _unpack_assign(payload: _Payload) -> Assign:
+    number, root, count = payload.unpack("Q32sI")
+    if count > NUMBERS:
+        raise ValueError("more slots than there can be")
+    slots = payload.unpack(f"{count}I")
+    addresses = tuple(payload.text("H") for _ in range(payload.number("I")))
+    parts = []
+    while payload.at < len(payload.data):
+        slot, size = payload.unpack("II")
+        parts.append((slot, codec.decode(payload.take(size))))
+    if any(at >= len(addresses) for at in slots) or any(slot >= len(slots) for slot, _ in parts):
+        raise ValueError("a slot is nowhere")
+    return Assign(number, root, slots, addresses, tuple(parts))
+
+
+def _pack_share(frame: Share) -> bytes:
+    plan, run, inputs, outputs, variables = frame
+    i, o, v = len(inputs), len(outputs), len(variables)
+    return struct.pack(f"<QQ3I{i}Q{o}Q{v}i", plan, run, i, o, v, *inputs, *outputs, *variables)
+
+
+def _unpack_share(payload: _Payload) -> Share:
+    plan, run, i, o, v = payload.unpack("QQ3I")
+    if max(i, o, v) > NUMBERS:
+        raise ValueError("more handles than a frame has")
+    numbers = payload.unpack(f"{i}Q{o}Q{v}i")
+    return Share(plan, run, numbers[:i], numbers[i : i + o], numbers[i + o :])
+
+
+def _pack_parcel(frame: Parcel) -> bytes:
+    return struct.pack("<QII", *frame[:3]) + _pack_part(*frame[3:])
+
+
+def _unpack_parcel(payload: _Payload) -> Parcel:
+    run, sender, receiver = payload.unpack("QII")
+    return Parcel(run, sender, receiver, *_unpack_piece(payload))
 
 
 def _unpack_free(payload: _Payload) -> Free:
@@ -463,14 +610,14 @@ def _unpack_failed(payload: _Payload) -> Failed:
 
 
 def _unpack_done(payload: _Payload) -> Done:
-    asked, seconds, compiled = payload.unpack("QdI")
-    return Done(asked, _seconds(seconds), compiled)
+    asked, seconds, compiled, sent = payload.unpack("QdIQ")
+    return Done(asked, _seconds(seconds), compiled, sent)
 
 
 _NAME = 256  # a text of one byte of length
 _SHAPE = 8 * DIMENSIONS
 _OF: dict[type[Frame], _Layout] = {
-    Hello: _Layout(Kind.HELLO, 9 + TOKEN + IDENTITY + 2 * _NAME, _pack_hello, _unpack_hello),
+    Hello: _Layout(Kind.HELLO, 17 + TOKEN + IDENTITY + 2 * _NAME + 2 + EXCHANGE, _pack_hello, _unpack_hello),
     Define: _Layout(Kind.DEFINE, 8 + PROGRAM_BYTES + NUMBERS * (4 + 1 + NAME_BYTES), _pack_define, _unpack_define),
     Put: _Layout(Kind.PUT, 18 + _SHAPE + PIECE, _pack_piece, lambda payload: Put(*_unpack_piece(payload))),
     Run: _Layout(Kind.RUN, 16 + ROOT + 4 * 8 * NUMBERS, _pack_run, _unpack_run),
@@ -494,17 +641,25 @@ _OF: dict[type[Frame], _Layout] = {
         lambda payload: Report(payload.number("Q"), payload.rest().decode()),
     ),
     Failed: _Layout(Kind.FAILED, 16 + _NAME + 2 * (2 + 0xFFFF), _pack_failed, _unpack_failed),
-    Done: _Layout(Kind.DONE, 20, lambda f: struct.pack("<QdI", f.asked, _seconds(f.seconds), f.compiled), _unpack_done),
+    Done: _Layout(
+        Kind.DONE, 28, lambda f: struct.pack("<QdIQ", f.asked, _seconds(f.seconds), *f[2:]), _unpack_done
+    ),
+    Boxed: _Layout(Kind.BOX, 9 + 3 * _SHAPE, _pack_boxed, lambda payload: Boxed(*_unpack_boxed(payload))),
+    Assign: _Layout(Kind.ASSIGN, PLAN_BYTES, _pack_assign, _unpack_assign),
+    Share: _Layout(Kind.SHARE, 28 + 3 * 8 * NUMBERS, _pack_share, _unpack_share),
+    Fetch: _Layout(Kind.FETCH, 9 + 3 * 8 * OUTPUT_RANGES, _pack_boxed, lambda payload: Fetch(*_unpack_boxed(payload))),
+    Stop: _Layout(Kind.STOP, 8, lambda f: struct.pack("<Q", *f), lambda payload: Stop(payload.number("Q"))),
+    Parcel: _Layout(Kind.PARCEL, 34 + _SHAPE + PIECE, _pack_parcel, _unpack_parcel),
 }  # fmt: skip
 _BY_KIND = {int(layout.kind): layout for layout in _OF.values()}
 
-#: What a client, a keeper or a worker sends to the door; what the door answers; what it asks of workers.
+#: What a client, a keeper or a worker sends to the door; what the door answers; what it asks of workers; who answer.
 ASKED = frozenset({*(kind for kind in Kind if kind < Kind.TENANT)})
 ANSWERED = frozenset({Kind.WELCOME, Kind.VALUE, Kind.STATISTICS, Kind.REPORT, Kind.FAILED})
 ORDERED = frozenset(
     {
-        Kind.WELCOME, Kind.FAILED, Kind.TENANT, Kind.END, Kind.DEFINE, Kind.CONFIG, Kind.PUT, Kind.RUN, Kind.GET,
-        Kind.FREE,
+        Kind.WELCOME, Kind.FAILED, Kind.TENANT, Kind.END, Kind.DEFINE, Kind.PUT, Kind.RUN, Kind.GET, Kind.FREE,
+        *(kind for kind in Kind if Kind.BOX <= kind <= Kind.STOP),
     }
 )  # fmt: skip
 WORKED = frozenset({Kind.HELLO, Kind.VALUE, Kind.FAILED, Kind.DONE})

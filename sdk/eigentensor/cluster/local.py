@@ -27,7 +27,7 @@ from eigentensor.program.model import Program, Result, Role
 
 if TYPE_CHECKING:
     from eigentensor.sharding.layout import Place
-    from eigentensor.sharding.signals import Hint, Signals
+    from eigentensor.sharding.signals import Signals
 
 #: Compiled programs that are held ready; others are read from the disk again.
 READY = 256
@@ -315,7 +315,7 @@ class LocalSession:
         from eigentensor.runtime import Sharded, devices
 
         program, device = defined.program, self.device or devices.default()
-        hints = self._hints(defined)
+        hints = self._known.hints(defined.signals, len(program.calls), range(self.workers)) if self._known else ()
         sharded = Sharded(program, workers=self.workers, hints=hints, device=device, threads=self.threads or 1)
         defined.places = sharded.plan.places
 
@@ -327,14 +327,6 @@ class LocalSession:
             return {key: outputs[result.name] for key, result in results.items()}
 
         return execute
-
-    def _hints(self, defined: _Defined) -> "list[Hint | None]":
-        """What signals say about each call; nothing if they say it about none: then the cheapest places are found."""
-        if self._known is None:
-            return []
-        there, calls = range(self.workers), range(len(defined.program.calls))
-        hints = [self._known.hint(defined.signals.get(call), there) for call in calls]
-        return hints if any(hints) else []
 
 
 def _interpreted(

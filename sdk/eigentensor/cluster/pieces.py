@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor.cluster.frames import PIECE, Put, Value
+from eigentensor.cluster.frames import PIECE, Parcel, Put, Value
 from eigentensor.errors import BindingError, FrameRefused
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
+
+#: A dtype of each storage type.
+_DTYPES = {storage: dtype for dtype, storage in STORAGE.items() if dtype is not DType.INDEX}
 
 
 def stored(value: NDArray[Any], dtype: DType) -> NDArray[Any]:
@@ -31,6 +34,13 @@ def values(asked: int, value: NDArray[Any], dtype: DType) -> Iterator[Value]:
     """The frames that answer frame `asked` with a tensor that is held."""
     for offset, data in _pieces(value, dtype):
         yield Value(asked, dtype, value.shape, offset, data)
+
+
+def parcels(run: int, sender: int, receiver: int, number: int, box: NDArray[Any]) -> Iterator[Parcel]:
+    """The frames that bring the elements of a box from a slot to another."""
+    dtype = _DTYPES[box.dtype]
+    for offset, data in _pieces(box, dtype):
+        yield Parcel(run, sender, receiver, number, dtype, (box.size,), offset, data)
 
 
 def _pieces(array: NDArray[Any], dtype: DType) -> Iterator[tuple[int, bytes]]:

@@ -68,6 +68,43 @@ def difference(box: Box, other: Box) -> tuple[Box, ...]:
     return tuple(rest)
 
 
+def reshaped(box: Box, before: Shape, after: Shape) -> Box | None:
+    """The box of the same elements, in the same order, of a tensor that has other axes; None if they are no box there.
+    Both shapes have as many elements."""
+    if before == after:
+        return box
+    if not prod(before):
+        return whole_box(after)
+    parts, i, j = list[Interval](), 0, 0
+    while i < len(before) or j < len(after):
+        first, second, elements, others = i, j, 1, 1
+        while elements != others or (i, j) == (first, second):
+            if elements <= others and i < len(before):
+                elements, i = elements * before[i], i + 1
+            else:
+                others, j = others * after[j], j + 1
+        part = _regrouped(box[first:i], before[first:i], after[second:j])
+        if part is None:
+            return None
+        parts.extend(part)
+    return tuple(parts)
+
+
+def _regrouped(box: Box, before: Shape, after: Shape) -> Box | None:
+    """The same of axes that are one axis together: elements that follow each other, as they must there."""
+    low = high = 0
+    for (start, end), extent in zip(box, before, strict=True):
+        low, high = low * extent + start, high * extent + end
+    parts, start, end = list[Interval](), low, high
+    for extent in reversed(after):
+        parts.append((start % extent, end % extent))
+        start, end = start // extent, end // extent
+    made = tuple(reversed(parts))
+    if all(a <= b for a, b in made) and volume(box) == volume(made) == high - low + 1:
+        return made
+    return None
+
+
 def merged(boxes: Iterable[Box], most: int = BOXES) -> tuple[Box, ...]:
     """A few boxes around these: two become one where that has no more elements, or where there would be too many."""
     hulls = sorted(set(boxes))

@@ -319,6 +319,12 @@ class _Planning:
         return -(-box_bytes(box, self.cluster.sizes[buffer]) // ALIGNMENT) * ALIGNMENT
 
 
+def kept(planned: WorkerPlan, buffer: int) -> int | None:
+    """The piece in which a worker has most of a result of the program when all is done; None if it has none of it."""
+    lasting = [n for n, piece in enumerate(planned.pieces) if piece.buffer == buffer and piece.offset is None]
+    return max(lasting, key=lambda n: volume(planned.pieces[n].box), default=None)
+
+
 def pieces_of(step: Step) -> tuple[int, ...]:
     """The pieces that a step reads or writes, each once."""
     if isinstance(step, Compute):

@@ -114,6 +114,12 @@ class Signals:
         own = there if named is None else tuple(worker for worker in named if worker in workers)
         return Hint(axis, own or there, replicated)
 
+    def hints(self, names: Mapping[int, str], calls: int, workers: Collection[int]) -> tuple[Hint | None, ...]:
+        """What the signals of these names, by number of the call, say about each of so many calls; nothing if they say
+        it about none: then the cheapest places are to be found."""
+        hints = tuple(self.hint(names.get(call), workers) for call in range(calls)) if names and self.by_name else ()
+        return hints if any(hints) else ()
+
     def remarks(self, workers: Collection[int]) -> list[str]:
         """Sentences, to be said once, about what these signals name and is not there; calls go elsewhere for it."""
         named = {w for config in self.by_name.values() if config.shard for w in config.shard.workers or ()}

@@ -54,6 +54,8 @@ from eigentensor_client.verbs import (
 )
 from eigentensor_client.verbs.planned import plan_lines
 from eigentensor_client.verbs.show import Show
+from eigentensor_cluster.keeper import lines as cluster_lines
+from eigentensor_cluster.log import format_entry
 from eigentensor_economics import batch_reports, channels, reports, tuning
 from eigentensor_economics import cli as economics
 from eigentensor_economics.agents import AGENTS
@@ -216,6 +218,15 @@ def _operator_up(screen: Screen) -> None:
     show_part(parts.PLAN.to_json(calls_nobody), parts.PLAN.lines(), as_json=screen.as_json)
 
 
+def _cluster_status(screen: Screen) -> None:
+    show_part(parts.CLUSTER.to_json(), cluster_lines(parts.CLUSTER), as_json=screen.as_json)
+
+
+def _cluster_log(screen: Screen) -> None:
+    for entry in parts.CLUSTER_LOG:
+        show_part(entry.to_json(), [format_entry(entry)], as_json=screen.as_json)
+
+
 def _devnet(screen: Screen) -> None:
     parties = [("operator-1", v.ALICE), ("liar-1", v.BOB)]
     calls = "http://127.0.0.1:8900"
@@ -304,6 +315,8 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "operator-up": _operator_up,
     "operator-bench": _operator_bench,
     "operator-status": _operator_status,
+    "cluster-status": _cluster_status,
+    "cluster-log": _cluster_log,
     "watch": _watch,
     "economics-payoffs": _payoffs,
     "economics-channels-simulate": _lies,

@@ -17,6 +17,8 @@ from eigentensor.planner.search import Candidate, Search
 from eigentensor.program.cost import Needs
 from eigentensor.task import Cause, Opened, Place, State
 from eigentensor_client.claims import Claim, Facts, Message
+from eigentensor_cluster.log import Entry, Event
+from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
 from eigentensor_operator import onboarding
 from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.batches.store import BatchLine
@@ -117,3 +119,20 @@ OPTIMISED = Plan(
     planning=3.2,
     checking=0.4,
 )
+
+CLUSTER = ClusterStatus(
+    f"cluster://gpu.example:7700/{'5e' * 32}", 4711, 5400.0, False, 3,
+    (WorkerStatus("w1", "gpu-1", "CPU", 2, 1, 12_000, 300.0), WorkerStatus("w2", "gpu-2", "CPU", 2, 2, 8_000, 200.0)),
+    (
+        SessionStatus(1, "alice", 12, 3 << 20, 4, 2, 15_000, 375.5, 0.01),
+        SessionStatus(2, "bob", 0, 0, 0, 1, 5_000, 124.5, -0.2),
+    ),
+)  # fmt: skip
+CLUSTER_LOG = [
+    Entry(time=0.004812, sequence=42, event=Event.RECV, who="CLIENT 1", what="RUN", detail={"frame": "7"}),
+    Entry(time=0.004903, sequence=43, event=Event.WORKER_SEND, who="WORKER w1", what="5e1c", detail={"segment": "17"}),
+    Entry(
+        time=0.006127, sequence=44, event=Event.WORKER_RECV, who="WORKER w1", what="5e1c", size=96,
+        detail={"segment": "17"},
+    ),
+]  # fmt: skip

@@ -7,10 +7,13 @@ from numpy.typing import NDArray
 
 from eigentensor import reference
 from eigentensor.cache import Cache
+from eigentensor.errors import ExecutionError
 from eigentensor.program.restriction import Restricted
+from eigentensor.runtime import devices
 from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.cpu.calls import BoundCall, CallTable, Codes
 from eigentensor.runtime.cpu.table import SHARED_RUN
+from eigentensor.runtime.memory.plan import HOST
 
 Values = NDArray[Any]
 #: Computes calls in order, with some values of variables.
@@ -71,3 +74,15 @@ class Interpreter:
                 of.result[...] = result
 
         return run
+
+
+def machine_of(device: str, cache: Cache, threads: int) -> Machine:
+    """What computes on a device whose memory is the host's. Raises ExecutionError for others."""
+    if device == devices.REFERENCE:
+        return Interpreter()
+    if device.partition(":")[0] != HOST:
+        raise ExecutionError(
+            f"{device} has memory of its own, and workers of one process share the host's",
+            fix="Use CompiledGraph there, or Sharded on CPU.",
+        )
+    return Processor(devices.of(device), cache, threads)

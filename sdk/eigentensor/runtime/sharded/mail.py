@@ -1,5 +1,7 @@
-"""Boxes that workers of one process hand each other: in order, or refused."""
+"""Boxes that workers hand each other, in one process or several: in order, or refused."""
 
+from collections.abc import Callable, Collection
+from itertools import product
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
@@ -18,7 +20,7 @@ class Port(Protocol):
         """Sends a box, which may change as soon as this returns, without waiting for the other."""
 
     def receive(self, worker: int, number: int) -> Values:
-        """Waits for the next message of a worker. Raises ExecutionError unless it has this number."""
+        """Waits for the next message of a worker, elements in order. Raises ExecutionError for another number."""
 
 
 class Message(NamedTuple):
@@ -28,19 +30,36 @@ class Message(NamedTuple):
     box: Values
 
 
-class Mail:
-    """The mail between all workers of one process; closed when one of them has failed: nobody waits for it then."""
+#: Takes a message of a worker to one elsewhere.
+Forward = Callable[[int, int, "Message"], None]
 
-    def __init__(self, workers: int) -> None:
-        pairs = ((sender, receiver) for sender in range(workers) for receiver in range(workers))
+
+class Mail:
+    """The mail between workers, for those of this process; closed when one of them has failed: nobody waits then."""
+
+    def __init__(self, workers: int, here: Collection[int] | None = None, forward: Forward | None = None) -> None:
+        """Of so many workers these are `here`, or all of them; `forward` takes, on any thread, what goes to others."""
+        self.forward, self.is_closed = forward, False
+        pairs = product(range(workers), range(workers) if here is None else here)
         self.queues: dict[tuple[int, int], SimpleQueue[Message | None]] = {pair: SimpleQueue() for pair in pairs}
 
     def port(self, worker: int) -> "MailPort":
         """The port of one worker."""
         return MailPort(self, worker)
 
+    def deliver(self, sender: int, receiver: int, message: "Message") -> None:
+        """A message, to who is here or elsewhere. Raises ExecutionError if nobody knows the receiver."""
+        queue = self.queues.get((sender, receiver))
+        if queue is not None:
+            queue.put(message)
+        elif self.forward is not None:
+            self.forward(sender, receiver, message)
+        else:
+            raise ExecutionError(f"worker {sender} has a message for {receiver}, and there is no such worker")
+
     def close(self) -> None:
         """Whoever waits, or will, gets an error."""
+        self.is_closed = True
         for queue in self.queues.values():
             queue.put(None)
 
@@ -50,14 +69,15 @@ class MailClosed(ExecutionError):
 
 
 class MailPort:
-    """One worker's."""
+    """One worker's. `sent` are the bytes of all boxes that it has sent."""
 
     def __init__(self, mail: Mail, worker: int) -> None:
-        self.mail, self.worker = mail, worker
+        self.mail, self.worker, self.sent = mail, worker, 0
 
     def send(self, worker: int, number: int, box: Values) -> None:
         """A copy."""
-        self.mail.queues[self.worker, worker].put(Message(number, box.copy()))
+        self.sent += box.nbytes
+        self.mail.deliver(self.worker, worker, Message(number, box.copy()))
 
     def receive(self, worker: int, number: int) -> Values:
         """As it came."""

@@ -16,10 +16,9 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Kind, Program, Role, Variable
 from eigentensor.regions.boxes import slices
-from eigentensor.runtime import devices
 from eigentensor.runtime.compiled import Kept, load_bound
 from eigentensor.runtime.memory.plan import HOST
-from eigentensor.runtime.sharded.machines import Interpreter, Machine, Processor
+from eigentensor.runtime.sharded.machines import machine_of
 from eigentensor.runtime.sharded.mail import Mail, MailClosed
 from eigentensor.runtime.sharded.worker import Worker
 from eigentensor.sharding.layout import Layout, axes_of
@@ -58,7 +57,7 @@ class Sharded:
     ) -> None:
         self.program, self.lock = program, Lock()
         self.plan = plan(program, workers, tuple(sorted((layouts or {}).items())), tuple(hints), memory)
-        machine = _machine(device, cache or Cache(default_folder()), threads)
+        machine = machine_of(device, cache or Cache(default_folder()), threads)
         self.workers = [Worker(program, of, machine) for of in self.plan.workers]
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
         bound = dict(load_bound(weights, program) if isinstance(weights, Path) else weights or {})
@@ -146,14 +145,3 @@ class Sharded:
         for worker, piece, box in self.plan.results[buffer]:
             whole[slices(box)] = self.workers[worker].read(piece, box)
         return whole
-
-
-def _machine(device: str, cache: Cache, threads: int) -> Machine:
-    if device == devices.REFERENCE:
-        return Interpreter()
-    if device.partition(":")[0] != HOST:
-        raise ExecutionError(
-            f"{device} has memory of its own, and workers of one process share the host's",
-            fix="Use CompiledGraph there, or Sharded on CPU.",
-        )
-    return Processor(devices.of(device), cache, threads)

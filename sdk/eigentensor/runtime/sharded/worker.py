@@ -47,7 +47,11 @@ class Worker:
         for number in self.planned.given:
             buffer, box, _ = self.planned.pieces[number]
             if buffer in tensors:
-                self.pieces[number][...] = tensors[buffer][slices(box)]
+                self.fill(number, tensors[buffer][slices(box)])
+
+    def fill(self, piece: int, elements: Values) -> None:
+        """Puts all elements of a given piece, in the shape of its box, in their place."""
+        self.pieces[piece][...] = elements
 
     def run(self, values: Sequence[int], port: Port) -> None:
         """One iteration, with the values of all of the program's variables."""
@@ -95,7 +99,7 @@ class Worker:
             sent = self.read(step.source, step.box)
             return lambda _, port: port.send(step.worker, step.number, sent)
         got = self.read(step.target, step.box)
-        return lambda _, port: np.copyto(got, port.receive(step.worker, step.number))
+        return lambda _, port: np.copyto(got, port.receive(step.worker, step.number).reshape(got.shape))
 
 
 def _runs(steps: Sequence[Step | None]) -> list[list[Compute] | Copy | Send | Receive | None]:
