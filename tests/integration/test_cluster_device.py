@@ -27,7 +27,7 @@ from eigentensor_client.verbs import doctor
 from eigentensor_cluster.log import Event
 from eigentensor_cluster.tokens import Member
 from eigentensor_operator.device import Device, device_of
-from support.clusters import cluster, liar
+from support.clusters import LyingInPart, cluster, liar
 from support.generated.programs import Example
 from support.programs.worked_examples import layer
 from support.screens.objects import hold
@@ -110,7 +110,8 @@ def test_calls_of_others_are_checked_by_a_program_that_stays_with_its_weights(tm
             results = warm.execute(own, example.variables, example.repeat, 60)
             assert merkle.results_root(example.program, results) == right(example)
         (session,) = c.dispatcher.sessions.values()
-        assert len(session.tensors) == len(weights) and len(session.programs) <= 2
+        c.until(lambda: len(session.tensors) == len(weights))
+        assert len(session.programs) <= 2
         warm.close()
 
 
@@ -166,15 +167,20 @@ def test_doctor_holds_a_cluster_to_the_reference_and_says_what_is_the_matter_wit
     assert device["state"] == "absent" and device["fix"] and not admitted
 
 
-def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path: Path) -> None:
-    example = product()
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(is_shared: bool, table: Table, tmp_path: Path) -> None:
+    example = product(64)
     bound, true = bound_of(example), account_of(example)
     with cluster(tmp_path / "c") as c:
-        lying = liar()
-        c.call(lambda: c.dispatcher.join(lying))
+        if is_shared:
+            memory = needs_of(example.program, 1).memory * 4 // 5
+            c.takes(LyingInPart(memory))
+            c.joined(memory=memory)
+        else:
+            c.takes(liar())
         device = at(c.address)
         wrong = root_of(device, bound)
-        lying.close()
+        assert any(entry.event is Event.PLAN for entry in c.dispatcher.log.entries()) is is_shared
     assert wrong != true.outputs
     (order,) = table.revealed([Case(true, wrong, honest(Side.EXECUTOR), honest(Side.CHALLENGER))])
     events = table.challenger.market.challenge(table.challenger.address, order).events
@@ -194,8 +200,6 @@ def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path:
 def test_a_sample_that_meets_the_wrong_bit_finds_it(tmp_path: Path) -> None:
     bound = bound_of(product(4))
     with cluster(tmp_path / "c") as c:
-        lying = liar()
-        c.call(lambda: c.dispatcher.join(lying))
+        c.takes(liar())
         with pytest.raises(WrongBits):
             root_of(at(c.address), bound)
-        lying.close()

@@ -172,8 +172,7 @@ def test_a_wrong_bit_of_one_worker_is_convicted(net: Devnet, client: Client, tmp
     party, verifier = joined(net, "deceived"), joined(net, "verifier", seats=4)
     stake = client.chain.stake.of(party.address)
     with cluster(tmp_path / "c") as c:
-        worker = liar()
-        c.call(lambda: c.dispatcher.join(worker))
+        c.takes(liar())
         deceived = start(net, party, device=f"cluster:{c.address}")
         deceived.wait_ready()
         running = start(net, verifier, "answered")
@@ -185,7 +184,6 @@ def test_a_wrong_bit_of_one_worker_is_convicted(net: Devnet, client: Client, tmp
         net.anvil.mine_past(chain.market.seed_block_of(uuid) + window)
         wait_for(running, "slashed")
         wait_for(deceived, "halt")
-        worker.close()
     (ended,) = (e for e in chain.history.events(chain.market.task_at(uuid).accepted_at) if isinstance(e, GameEnded))
     assert (ended.challenger, ended.executor_lost) == (verifier.address, True)
     assert chain.stake.of(party.address) < stake and chain.market.task_at(uuid).state is State.CONVICTED

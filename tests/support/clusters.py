@@ -20,6 +20,7 @@ from eigentensor.cluster.remote import RemoteSession
 from eigentensor.graph import GraphBuilder
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
+from eigentensor.regions.boxes import Box, Shape
 from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.door import Door
@@ -66,7 +67,11 @@ class Cluster:
 
     def here(self, slots: int = 1, device: str = "CPU") -> InProcess:
         """Lets it have slots in this process."""
-        worker = InProcess(Programs(is_trusting=True, device=device, slots=slots), slots, "here", socket.gethostname())
+        programs = Programs(is_trusting=True, device=device, slots=slots)
+        return self.takes(InProcess(programs, slots, "here", socket.gethostname()))
+
+    def takes(self, worker: InProcess) -> InProcess:
+        """Lets a worker of this process join."""
         worker.exchange.secret = self.dispatcher.secret
         self.do(worker.exchange.listen_here(self.folder / "exchange"))
         self.call(lambda: self.dispatcher.join(worker))
@@ -147,8 +152,23 @@ class Lying(Programs):
 
 
 def liar() -> InProcess:
-    """A worker with one slot that lies; whoever lets it join ends it."""
-    return InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", "host")
+    """A worker with one slot that lies."""
+    return InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", socket.gethostname())
+
+
+class LyingInPart(InProcess):
+    """Executes its part of a run rightly, and gives one wrong bit of the first box that is asked of it."""
+
+    def __init__(self, memory: int) -> None:
+        super().__init__(Programs(is_trusting=True, device="CPU"), 1, "liar", socket.gethostname(), memory)
+        self._has_lied = False
+
+    async def get_box(self, session: int, number: int, axes: Shape, box: Box) -> NDArray[Any]:
+        part = (await super().get_box(session, number, axes, box)).copy()
+        if not self._has_lied:
+            self._has_lied = True
+            part.reshape(-1).view("u1")[1233] ^= 1
+        return part
 
 
 COMMAND = (sys.executable, "-m", "eigentensor_client", "cluster")
