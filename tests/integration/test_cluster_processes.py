@@ -167,6 +167,9 @@ def test_seventy_two_slots_in_two_processes_execute_what_is_asked(processes: Pro
             session.run(root, {"x": 2 * number + 1, "y": 1}, {"output": 2 * number + 2})
         for number in range(72):
             assert np.array_equal(session.get(2 * number + 2), square(32, number))
+    with p.session() as session:
+        run, given = Shared(session, added(144), PLACES["along the batch"](added(144), 72)), square(144)
+        assert np.array_equal(run.once({"x": given, "y": given})["output"], given * 2)
 
 
 @pytest.mark.slow

@@ -9,10 +9,13 @@ import pytest
 from eigentensor.cluster import frames
 from eigentensor.cluster.address import parse
 from eigentensor.cluster.frames import VERSION, Hello, Kind, Role, encode
-from eigentensor.errors import LimitError, WorkerLost
+from eigentensor.cluster.pieces import parcels
+from eigentensor.errors import ExecutionError, LimitError, WorkerLost
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Program
 from eigentensor.program.codec import SEMANTICS
+from eigentensor.runtime.sharded.mail import MailClosed
+from eigentensor_cluster.engine.exchange import Exchange
 from eigentensor_cluster.peers import connect
 from eigentensor_cluster.tokens import Member
 from support.clusters import F32, Cluster, added, cluster, square
@@ -201,3 +204,41 @@ def test_a_run_with_which_workers_cannot_reach_each_other_is_given_up(tmp_path: 
         shared.session.configure("{}")
         made = shared.run(shared.put(tensors))
         assert alike(shared.read(made), expected(program, tensors))
+
+
+def test_boxes_that_come_early_wait_those_out_of_order_are_refused_and_late_ones_are_dropped(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+
+    async def exchanged() -> None:
+        exchange = Exchange()
+        exchange.secret = b"s" * 16
+        await exchange.listen_here(tmp_path / "exchange")
+        peer = await connect(parse(exchange.addresses[0]), {Kind.WELCOME, Kind.FAILED})
+        peer.send(Hello(VERSION, SEMANTICS, Role.WORKER, session=b"s" * 16, exchange="other"))
+        answers = peer.chunks()
+        assert isinstance((await anext(answers))[0][1], frames.Welcome)
+        box = np.arange(3, dtype=np.float32)
+        for number, run in ((0, 5), (2, 5), (0, 6)):
+            for parcel in parcels(run, 0, 1, number, box):
+                peer.send(parcel)
+        await peer.drained()
+        await asyncio.sleep(0.1)
+        exchange.end(6)
+        port = exchange.begin(5, ("other", "here"), [1]).port(1)
+        assert np.array_equal(await asyncio.to_thread(port.receive, 0, 0), box)
+        with pytest.raises(ExecutionError, match="message 2 of worker 0 where 1 was to come"):
+            await asyncio.to_thread(port.receive, 0, 1)
+        waiting = asyncio.create_task(
+            asyncio.to_thread(exchange.begin(7, ("other", "here"), [1]).port(1).receive, 0, 0)
+        )
+        for parcel in parcels(7, 0, 9, 0, box):  # to a slot that is not here
+            peer.send(parcel)
+        refused = (await anext(answers))[0][1]
+        assert isinstance(refused, frames.Failed) and "slot 9 is not here" in refused.what
+        with pytest.raises(MailClosed):  # who sends nonsense sends nothing more
+            await waiting
+        await answers.aclose()  # type: ignore[attr-defined]
+        await peer.ended()
+        await exchange.close()
+
+    asyncio.run(exchanged())

@@ -12,6 +12,7 @@ from eigentensor.errors import ConfigError, ConnectionLost
 from eigentensor.gt import connection
 from eigentensor.gt.nn import Adam, Linear
 from support.clusters import cluster
+from support.sharing import moved, sent
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +80,27 @@ def test_gts_server_lets_gts_clients_come(tmp_path: Path, monkeypatch: pytest.Mo
             server.terminate()
             server.communicate(timeout=30)
     assert there == trained(3)
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        "forward: {shard: {axis: 0}}\ngradients: {shard: {axis: 0}}",
+        "forward: {shard: {axis: 1, workers: [0, 1]}}",
+        "forward: {shard: {workers: [0]}}\ngradients: {shard: {workers: [1]}}",
+    ],
+)
+def test_training_that_signals_share_out_among_workers_has_the_same_bits(
+    signals: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cluster(tmp_path / "c") as c:
+        for _ in range(2):
+            c.joined(device="PYTHON")
+        monkeypatch.setenv("EIGENTENSOR_CLUSTER", str(c.address))
+        gt.connect()
+        connection.recorder().session.configure(signals)
+        there = trained(6)
+        log = c.dispatcher.log.entries()
+        assert moved(log) == sent(log) > 0
+        connection.close()
+    assert there == trained(6)

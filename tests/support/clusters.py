@@ -65,10 +65,10 @@ class Cluster:
         """A client's."""
         return RemoteSession(str(self.address), identity=identity)
 
-    def here(self, slots: int = 1, device: str = "CPU") -> InProcess:
+    def here(self, slots: int = 1, device: str = "CPU", memory: int = 0) -> InProcess:
         """Lets it have slots in this process."""
         programs = Programs(is_trusting=True, device=device, slots=slots)
-        return self.takes(InProcess(programs, slots, "here", socket.gethostname()))
+        return self.takes(InProcess(programs, slots, "here", socket.gethostname(), memory))
 
     def takes(self, worker: InProcess) -> InProcess:
         """Lets a worker of this process join."""

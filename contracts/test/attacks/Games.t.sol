@@ -159,14 +159,15 @@ contract GameAttacksTest is GameFixture {
 
     /// @dev Both at once, the bought game ending first or last: neither order saves the liar.
     function test_Attack19_ABoughtGameThatEndsLaterSavesNobody() public {
-        Script memory lie = _script(LIE);
+        (Script memory lie, Script memory bought) = (_script(LIE), _script(BOUGHT));
+        uint256 last = bought.moves.length;
         (Order memory order, bytes32 task) = _claimed(lie, 1);
         (uint256 first, Position memory bad) = _challenge(order, anybody);
         (uint256 second, Position memory good) = _challenge(order, rival);
-        bad = _playOn(first, bad, order, _script(BOUGHT), 0, 3);
+        bad = _playOn(first, bad, order, bought, 0, last - 1);
         _playAll(second, good, order, lie);
         _assertState(task, State.Convicted);
-        bad = _playOn(first, bad, order, _script(BOUGHT), 3, 5);
+        bad = _playOn(first, bad, order, bought, last - 1, last + 1);
         assertEq(bad.task, 0, "the verdict came");
         market.refund(order, first);
         assertEq(_balance(anybody), FUNDS, "it was open at the conviction: its bond is back");

@@ -91,7 +91,7 @@ class InProcess:
         assigned = store.assigned[part.number]
         mail = self.exchange.begin(run, assigned.slots, assigned.parts.keys())
         jobs = [
-            loop.run_in_executor(self._threads, self._executed, work, part.number, assigned, slot, mail)
+            loop.run_in_executor(self._threads, self._executed, store, work, part.number, assigned, slot, mail)
             for slot in assigned.parts
         ]
         return self._shared(run, jobs)
@@ -123,20 +123,22 @@ class InProcess:
 
     def get_box(self, session: int, number: int, axes: Shape, box: Box) -> Awaitable[NDArray[Any]]:
         """As `Worker.get_box`. Raises BindingError for a box that is not there."""
-        part = self._store(session).part(number, axes, box)
+        store = self._stores.get(session)
+        part = None if store is None else store.part(number, axes, box)
         if part is None:
             raise BindingError(f"box {list(box)} of tensor {number} is not at this worker")
         return _done(part)
 
     def at_hand(self, session: int, number: int) -> NDArray[Any] | None:
         """As `Worker.at_hand`."""
-        return self._store(session).whole.get(number)
+        store = self._stores.get(session)
+        return None if store is None else store.whole.get(number)
 
     def free(self, session: int, numbers: Sequence[int]) -> None:
         """As `Worker.free`."""
-        store = self._store(session)
-        for number in numbers:
-            store.forget(number)
+        if (store := self._stores.get(session)) is not None:
+            for number in numbers:
+                store.forget(number)
 
     def end(self, session: int) -> None:
         """As `Worker.end`."""
@@ -150,11 +152,12 @@ class InProcess:
         self.programs.close()
 
     def _store(self, session: int) -> Store:
+        """What a session has here, from the first on that comes here for it."""
         return self._stores.setdefault(session, Store())
 
-    def _executed(self, work: Work, plan: int, assigned: Assigned, slot: int, mail: Mail) -> Spent:
+    def _executed(self, store: Store, work: Work, plan: int, assigned: Assigned, slot: int, mail: Mail) -> Spent:
         """The life of a part on a thread: what it is given, its steps, what is kept of its results."""
-        start, store, program = time.perf_counter(), self._store(work.session), work.program
+        start, program = time.perf_counter(), work.program
         numbers = dict(zip(program.named(Role.INPUT), work.inputs, strict=True))
         try:
             with _explained():
