@@ -17,7 +17,6 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor_client.calls import Both, CallHandle, Calls, Handle, Options, Received, before, talking
 from eigentensor_client.channels.functions import ChannelCalls
 from eigentensor_client.channels.operators import Operators, Terms
-from eigentensor_client.clusters import executed
 from eigentensor_client.results import Plan
 from eigentensor_client.steps import in_thread
 from eigentensor_client.transfer import silent
@@ -116,6 +115,7 @@ class Function(Generic[P, R]):
         there once, and again when a value of theirs changes. A call raises BindingError, CaptureError, what the
         execution raises, and ClusterError where the cluster is away or lets nobody in like this.
         """
+        from eigentensor_client.clusters import executed
 
         def blocks(*args: P.args, **kwargs: P.kwargs) -> R:
             with self._alone(args, kwargs) as use:

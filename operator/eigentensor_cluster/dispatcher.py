@@ -23,7 +23,7 @@ from eigentensor_cluster.engine.interface import Spent, Work, Worker
 from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
-from eigentensor_cluster.sharing import Shared, Sharing, Slot, is_shared, slots_of, whole
+from eigentensor_cluster.sharing import Shared, Sharing, Slot, is_shared, memory_of, slots_of, whole
 from eigentensor_cluster.tensors import DEPTH, Job, Poison, Tensor, revived
 
 LOSSES = 3  #: workers that may go away with a run before it is taken for the reason
@@ -105,9 +105,10 @@ class Dispatcher:
 
     @property
     def memory(self) -> int:
-        """Bytes that one program may take for its buffers at the workers that are there: those of a slot; 0 where there
-        is none."""
-        return max((worker.memory for worker in self.places), default=0)
+        """Bytes that one program may take for its buffers at the workers that are there: those of a slot, or of all
+        slots together that share programs out; 0 where there is none."""
+        together = len(self._slots) * memory_of(self._slots) if self._slots else 0
+        return max([together, *(worker.memory for worker in self.places)])
 
     def settle(self, session: Session) -> None:
         """Frees what a session dropped, and begins what can begin: to be called when it took frames."""

@@ -1,11 +1,13 @@
 """A cluster as an operator's device: the same root as from any other, what is declined, what is lost, what convicts."""
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from eigentensor import merkle
 from eigentensor.cluster.address import Address
@@ -15,18 +17,20 @@ from eigentensor.errors import ConfigError, ConnectionLost, LimitError, NotAdmit
 from eigentensor.graph import GraphBuilder
 from eigentensor.player import Player
 from eigentensor.program import Role as Of
+from eigentensor.program.cost import needs_of
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime import execute
 from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State, order_uuid
 from eigentensor.tracing import Retrace
-from eigentensor_cluster.engine.executing import Programs, Tensors
-from eigentensor_cluster.engine.inprocess import InProcess
+from eigentensor_client.verbs import doctor
+from eigentensor_cluster.log import Event
 from eigentensor_cluster.tokens import Member
 from eigentensor_operator.device import Device, device_of
-from support.clusters import cluster
+from support.clusters import LyingInPart, cluster, liar
 from support.generated.programs import Example
 from support.programs.worked_examples import layer
+from support.screens.objects import hold
 from support.stories.daemons import example_with_everything
 from support.stories.game_table import Case, Table
 from support.stories.games import account_of, honest
@@ -78,6 +82,22 @@ def test_the_root_is_that_of_any_device_however_many_workers_there_are(workers: 
         c.until(lambda: not c.dispatcher.sessions)  # nothing of it is left
 
 
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_task_that_is_too_large_for_each_worker_is_shared_out_and_has_the_same_root(
+    workers: int, tmp_path: Path
+) -> None:
+    example = product(64)
+    size = needs_of(example.program, 1).memory
+    with cluster(tmp_path / "c") as c:
+        for _ in range(workers):
+            c.joined(memory=size * 4 // 5)
+        device = at(c.address)
+        assert device.most() == workers * (size * 4 // 5)
+        assert root_of(device, bound_of(example)) == right(example)
+        plans = [entry for entry in c.dispatcher.log.entries() if entry.event is Event.PLAN]
+        assert plans, "it was shared out"
+
+
 def test_calls_of_others_are_checked_by_a_program_that_stays_with_its_weights(tmp_path: Path) -> None:
     example = example_with_everything()
     weights = {name: example.tensors[name] for name in example.program.named(Of.WEIGHT)}
@@ -90,7 +110,8 @@ def test_calls_of_others_are_checked_by_a_program_that_stays_with_its_weights(tm
             results = warm.execute(own, example.variables, example.repeat, 60)
             assert merkle.results_root(example.program, results) == right(example)
         (session,) = c.dispatcher.sessions.values()
-        assert len(session.tensors) == len(weights) and len(session.programs) <= 2
+        c.until(lambda: len(session.tensors) == len(weights))
+        assert len(session.programs) <= 2
         warm.close()
 
 
@@ -126,26 +147,40 @@ def test_a_cluster_that_is_lost_in_the_middle_is_connection_lost(tmp_path: Path)
         ended.join()
 
 
-class Lying(Programs):
-    """Computes one wrong bit of every large output."""
+def test_doctor_holds_a_cluster_to_the_reference_and_says_what_is_the_matter_with_it(tmp_path: Path) -> None:
+    def examined(name: str, code: int) -> tuple[dict[str, Any], list[str]]:
+        done = CliRunner().invoke(doctor.app, [name, "--json"])
+        assert done.exit_code == code, done.output
+        report = json.loads(done.stdout)
+        hold(report)
+        (device,) = (finding for finding in report["findings"] if finding["what"] == "device")
+        return device, report["admitted"]
 
-    def run(self, *arguments: Any, **named: Any) -> tuple[Tensors, int]:
-        outputs, compiled = super().run(*arguments, **named)
-        changed = {name: value.copy() for name, value in outputs.items()}
-        wrong = changed["output"].reshape(-1).view("u1")
-        wrong[4932 % len(wrong)] ^= 1
-        return changed, compiled
+    with cluster(tmp_path / "c") as c:
+        name = f"cluster:{c.address}"
+        device, admitted = examined(name, 7)
+        assert device["state"] == "refused" and "no worker" in device["says"] and not admitted
+        c.joined()
+        device, admitted = examined(name, 0)
+        assert admitted == [device["name"]] == [name] and device["says"].endswith("by worker w1")
+    device, admitted = examined(name, 7)
+    assert device["state"] == "absent" and device["fix"] and not admitted
 
 
-def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path: Path) -> None:
-    example = product()
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(is_shared: bool, table: Table, tmp_path: Path) -> None:
+    example = product(64)
     bound, true = bound_of(example), account_of(example)
     with cluster(tmp_path / "c") as c:
-        liar = InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", "host")
-        c.call(lambda: c.dispatcher.join(liar))
+        if is_shared:
+            memory = needs_of(example.program, 1).memory * 4 // 5
+            c.takes(LyingInPart(memory))
+            c.joined(memory=memory)
+        else:
+            c.takes(liar())
         device = at(c.address)
         wrong = root_of(device, bound)
-        liar.close()
+        assert any(entry.event is Event.PLAN for entry in c.dispatcher.log.entries()) is is_shared
     assert wrong != true.outputs
     (order,) = table.revealed([Case(true, wrong, honest(Side.EXECUTOR), honest(Side.CHALLENGER))])
     events = table.challenger.market.challenge(table.challenger.address, order).events
@@ -165,8 +200,6 @@ def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(table: Table, tmp_path:
 def test_a_sample_that_meets_the_wrong_bit_finds_it(tmp_path: Path) -> None:
     bound = bound_of(product(4))
     with cluster(tmp_path / "c") as c:
-        liar = InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", "host")
-        c.call(lambda: c.dispatcher.join(liar))
+        c.takes(liar())
         with pytest.raises(WrongBits):
             root_of(at(c.address), bound)
-        liar.close()

@@ -20,10 +20,11 @@ from eigentensor.cluster.remote import RemoteSession
 from eigentensor.graph import GraphBuilder
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
+from eigentensor.regions.boxes import Box, Shape
 from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.door import Door
-from eigentensor_cluster.engine.executing import Programs
+from eigentensor_cluster.engine.executing import Programs, Tensors
 from eigentensor_cluster.engine.inprocess import InProcess
 from eigentensor_cluster.keeper import Keeper
 from eigentensor_cluster.schemas import ClusterStatus
@@ -67,7 +68,10 @@ class Cluster:
     def here(self, slots: int = 1, device: str = "CPU", memory: int = 0) -> InProcess:
         """Lets it have slots in this process."""
         programs = Programs(is_trusting=True, device=device, slots=slots)
-        worker = InProcess(programs, slots, "here", socket.gethostname(), memory)
+        return self.takes(InProcess(programs, slots, "here", socket.gethostname(), memory))
+
+    def takes(self, worker: InProcess) -> InProcess:
+        """Lets a worker of this process join."""
         worker.exchange.secret = self.dispatcher.secret
         self.do(worker.exchange.listen_here(self.folder / "exchange"))
         self.call(lambda: self.dispatcher.join(worker))
@@ -133,6 +137,38 @@ def cluster(
         yield made
     finally:
         made.close()
+
+
+class Lying(Programs):
+    """Computes one wrong bit of every result that is called output."""
+
+    def run(self, *arguments: Any, **named: Any) -> tuple[Tensors, int]:
+        outputs, compiled = super().run(*arguments, **named)
+        changed = {name: value.copy() for name, value in outputs.items()}
+        if "output" in changed:
+            wrong = changed["output"].reshape(-1).view("u1")
+            wrong[4932 % len(wrong)] ^= 1
+        return changed, compiled
+
+
+def liar() -> InProcess:
+    """A worker with one slot that lies."""
+    return InProcess(Lying(is_trusting=True, device="CPU"), 1, "liar", socket.gethostname())
+
+
+class LyingInPart(InProcess):
+    """Executes its part of a run rightly, and gives one wrong bit of the first box that is asked of it."""
+
+    def __init__(self, memory: int) -> None:
+        super().__init__(Programs(is_trusting=True, device="CPU"), 1, "liar", socket.gethostname(), memory)
+        self._has_lied = False
+
+    async def get_box(self, session: int, number: int, axes: Shape, box: Box) -> NDArray[Any]:
+        part = (await super().get_box(session, number, axes, box)).copy()
+        if not self._has_lied:
+            self._has_lied = True
+            part.reshape(-1).view("u1")[1233] ^= 1
+        return part
 
 
 COMMAND = (sys.executable, "-m", "eigentensor_client", "cluster")

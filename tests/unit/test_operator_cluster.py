@@ -92,7 +92,8 @@ def test_what_needs_more_memory_than_the_workers_have_is_declined(
     gateway: GatewayClient, tmp_path: Path, order: Order
 ) -> None:
     with cluster(tmp_path / "c") as c:
-        c.here(memory=1000)
+        for memory in (500, 600):
+            c.joined(memory=memory)
         declined = prepared(gateway, tmp_path, order, Needs(1, 1001))
         assert isinstance(declined, Undone)
         assert declined.reason == Reason(Code.MEMORY, "1001 bytes", "1000 bytes", lasting=False)

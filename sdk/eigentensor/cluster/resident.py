@@ -187,5 +187,5 @@ def check_workers(session: Session) -> int | None:
     nothing executes: what is asked would wait for a worker."""
     memory = session.stats().memory
     if memory == 0:
-        raise WorkerLost("no worker has joined the cluster", fix="Let one join it.")
+        raise WorkerLost("no worker has joined the cluster", fix="Let one join it.", topic="cluster")
     return memory
