@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -43,10 +44,11 @@ def client(net: Devnet, tmp_path: Path) -> Iterator[Client]:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
-    yield made
-    made.close()
+def processes() -> Iterator[Processes]:
+    with TemporaryDirectory() as folder:  # a short one: paths of sockets are
+        made = Processes(Path(folder))
+        yield made
+        made.close()
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
@@ -34,10 +35,11 @@ from support.sharing import Shared, Steps, alike, expected, moved, placed, sent,
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
-    yield made
-    made.close()
+def processes() -> Iterator[Processes]:
+    with TemporaryDirectory() as folder:  # a short one: paths of sockets are
+        made = Processes(Path(folder))
+        yield made
+        made.close()
 
 
 def chained(session: RemoteSession, first: int, steps: int, out: list[Any]) -> None:
