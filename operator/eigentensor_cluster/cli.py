@@ -135,8 +135,8 @@ def log(
 ) -> None:
     """What comes, goes, is moved and fails: a line each."""
     from eigentensor.cluster.address import named, read_token
+    from eigentensor.cluster.log import format_entry, trace
     from eigentensor_cluster.keeper import Keeper
-    from eigentensor_cluster.log import format_entry, trace
 
     entries = Keeper(named(cluster), read_token(token)).log(follow=follow)
     for entry in entries if follow else trace(list(entries), seconds=seconds, count=count):
@@ -149,12 +149,10 @@ def timeline(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the picture goes, as .svg.")],
 ) -> None:
     """Draw what each worker did when."""
-    from eigentensor_cluster.log import newest, parse_log
+    from eigentensor.cluster.log import load_log
     from eigentensor_cluster.timeline import timeline as drawn
 
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        picture = drawn(newest(parse_log(lines)))
-    output.write_text(picture)
+    output.write_text(drawn(load_log(file)))
     say(f"wrote {output}")
 
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from eigentensor.cluster.frames import IDENTITY
+from eigentensor.cluster.log import Event, Log
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.sharding.signals import Signals
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
-from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
 from eigentensor_cluster.sharing import Shared, Sharing, Slot, is_shared, memory_of, slots_of, whole

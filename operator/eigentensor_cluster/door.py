@@ -9,12 +9,12 @@ from pathlib import Path
 from eigentensor.cluster import frames, tls
 from eigentensor.cluster.address import check_folder, check_length
 from eigentensor.cluster.frames import ASKED, VERSION, WORKED, Hello, Kind, Role, Topic, Welcome, failure
+from eigentensor.cluster.log import Event, format_entry
 from eigentensor.cluster.pieces import values
 from eigentensor.errors import BindingError, ConfigError, ConnectionLost, EigenTensorError, FrameRefused, NotAdmitted
 from eigentensor.program.codec import SEMANTICS
 from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.engine.joined import Joined
-from eigentensor_cluster.log import Event, format_entry
 from eigentensor_cluster.peers import Peer
 from eigentensor_cluster.sessions import Session, read_program
 from eigentensor_cluster.tensors import Poison, Tensor

@@ -7,9 +7,9 @@ from eigentensor.cluster import frames
 from eigentensor.cluster.address import Address
 from eigentensor.cluster.connection import Connection
 from eigentensor.cluster.frames import Frame, Role, Topic
+from eigentensor.cluster.log import Entry, parse_entry
 from eigentensor.errors import FrameRefused
 from eigentensor.wire import read
-from eigentensor_cluster.log import Entry, parse_entry
 from eigentensor_cluster.schemas import ClusterStatus
 
 _MIB = 1 << 20

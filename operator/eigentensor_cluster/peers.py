@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Collection
 
 from eigentensor.cluster import tls
 from eigentensor.cluster.address import Address, check_folder, check_length
-from eigentensor.cluster.frames import Frame, Kind, Reader, encode
+from eigentensor.cluster.frames import Frame, Kind
+from eigentensor.cluster.layouts import Reader, encode
 from eigentensor.errors import ConnectionLost, FrameRefused, NotAdmitted
 
 CHUNK = 1 << 18

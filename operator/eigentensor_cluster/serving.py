@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eigentensor.cluster.address import Address
+from eigentensor.cluster.log import Log
 from eigentensor.errors import ConfigError
 from eigentensor_cluster import tokens
 from eigentensor_cluster.certificate import prepared
@@ -23,7 +24,6 @@ from eigentensor_cluster.dispatcher import Dispatcher
 from eigentensor_cluster.door import Door
 from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.inprocess import InProcess
-from eigentensor_cluster.log import Log
 from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
 from eigentensor_cluster.settings import Settings
 

@@ -13,6 +13,7 @@ from weakref import finalize
 from eigentensor import merkle
 from eigentensor.cluster import frames
 from eigentensor.cluster.pieces import Gathered
+from eigentensor.cluster.session import check_inputs_alone
 from eigentensor.errors import BindingError, ConfigError, EigenTensorError, FormatError, FrameRefused, LimitError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import decode
@@ -276,11 +277,9 @@ class Session:
 def read_program(encoded: bytes) -> Program | EigenTensorError:
     """The program that these bytes are, or what is wrong with it as one of a session."""
     try:
-        program = decode(encoded)
+        check_inputs_alone(program := decode(encoded))
     except EigenTensorError as error:
         return error
-    if any(b.role in (Role.WEIGHT, Role.STATE) for b in program.buffers):
-        return BindingError("a session's programs have inputs alone, no weights or states", fix="Give them as inputs.")
     return program
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from eigentensor.cluster.log import Event, Log
 from eigentensor.errors import WorkerLost
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Program, Role
@@ -27,7 +28,6 @@ from eigentensor.sharding.signals import Hint
 from eigentensor.sharding.transfers import Part as Taken
 from eigentensor.sharding.transfers import gathered
 from eigentensor_cluster.engine.interface import Part, Spent, Work, Worker
-from eigentensor_cluster.log import Event, Log
 from eigentensor_cluster.sessions import Session
 from eigentensor_cluster.tensors import Job, Lying, Tensor
 

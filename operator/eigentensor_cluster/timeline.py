@@ -5,13 +5,13 @@ from html import escape
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from eigentensor_cluster.log import Entry, Event
+from eigentensor.cluster.log import Entry, Event
 
 ROW, TOP, LEFT, WIDTH, BAR = 34, 74, 170, 1000, 22  #: pixels
 TICKS = 8  #: about so many times are written along the axis
 BARS = 20_000  #: of a picture, at most: the last ones
 COLOURS = ("#3f7fbf", "#c9a23c", "#5a9e6f", "#b4584f", "#7a68a6", "#4aa3a2", "#c07ab8", "#8a8f98")
-MARKS = {Event.ERROR: "#c62828", Event.REPLAY: "#ef6c00", Event.DISCONNECT: "#1b1f24", Event.HOT: "#2e7d32"}
+MARKS = {Event.ERROR: "#c62828", Event.REPLAY: "#ef6c00", Event.DISCONNECT: "#1b1f24"}
 STYLE = """
 text { font: 12px ui-monospace, monospace; fill: #1b1f24 } .title { font-size: 15px; font-weight: bold }
 .dim { fill: #68707a } .row { fill: #f3f5f8 } .grid { stroke: #dfe4ea } .open { fill-opacity: .45 }

@@ -14,7 +14,8 @@ import pytest
 from eigentensor.cluster import frames, tls
 from eigentensor.cluster.address import Address
 from eigentensor.cluster.connection import Connection
-from eigentensor.cluster.frames import ANSWERED, VERSION, Hello, Reader, Role, encode
+from eigentensor.cluster.frames import ANSWERED, VERSION, Hello, Role
+from eigentensor.cluster.layouts import Reader, encode
 from eigentensor.cluster.remote import RemoteSession
 from eigentensor.errors import (
     BindingError,

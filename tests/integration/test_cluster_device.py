@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from eigentensor import merkle
 from eigentensor.cluster.address import Address
 from eigentensor.cluster.frames import Role
+from eigentensor.cluster.log import Event
 from eigentensor.dispute import Side
 from eigentensor.errors import ConfigError, ConnectionLost, LimitError, NotAdmitted, WorkerLost, WrongBits
 from eigentensor.graph import GraphBuilder
@@ -24,7 +25,6 @@ from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State, order_uuid
 from eigentensor.tracing import Retrace
 from eigentensor_client.verbs import doctor
-from eigentensor_cluster.log import Event
 from eigentensor_cluster.tokens import Member
 from eigentensor_operator.device import Device, device_of
 from support.clusters import LyingInPart, cluster, liar

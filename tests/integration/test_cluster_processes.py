@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eigentensor.cluster.log import load_log
 from eigentensor.cluster.remote import RemoteSession
 from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.program.codec import encode
@@ -23,7 +24,6 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor.store.tensors import load_safetensors
 from eigentensor.wire import read
 from eigentensor_client.cli import main
-from eigentensor_cluster.log import load_log
 from eigentensor_cluster.schemas import ClusterStatus
 from eigentensor_cluster.sharing import bytes_of
 from support.clusters import F32, Processes, Training, added, losses_of, square

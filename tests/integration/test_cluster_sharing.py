@@ -8,7 +8,8 @@ import pytest
 
 from eigentensor.cluster import frames
 from eigentensor.cluster.address import parse
-from eigentensor.cluster.frames import VERSION, Hello, Kind, Role, encode
+from eigentensor.cluster.frames import VERSION, Hello, Kind, Role
+from eigentensor.cluster.layouts import encode
 from eigentensor.cluster.pieces import parcels
 from eigentensor.errors import ExecutionError, LimitError, WorkerLost
 from eigentensor.numerics.dtypes import DType

@@ -8,11 +8,11 @@ import pytest
 
 import eigentensor.gt as gt
 from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.log import Event, parse_log
 from eigentensor.gt import connection
 from eigentensor.gt.nn import SGD, Linear, Module
 from eigentensor.sharding.layout import Place
 from eigentensor.sharding.signals import Signals
-from eigentensor_cluster.log import Event, parse_log
 
 REFERENCE = Tiers(most=1 << 60, sight=1 << 60)
 PYTHON = "PYTHON"  #: the device for which nothing is compiled

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from eigentensor import errors
 from eigentensor.cluster import frames
-from eigentensor.cluster.frames import HEAD, PIECE, Kind, Reader, Role, Topic, encode
+from eigentensor.cluster.frames import PIECE, Kind, Role, Topic
+from eigentensor.cluster.layouts import HEAD, Reader, encode
 from eigentensor.cluster.pieces import Gathered, puts
 from eigentensor.errors import BindingError, FrameRefused
 from eigentensor.numerics.dtypes import DType

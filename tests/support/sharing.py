@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor import reference
+from eigentensor.cluster.log import Entry, Event
 from eigentensor.cluster.remote import RemoteSession
 from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.program.model import Program, Role
 from eigentensor.sharding.signals import Hint, ShardConfig, SignalConfig, Signals
-from eigentensor_cluster.log import Entry, Event
 from support.programs import sharded
 
 Values = Mapping[str, NDArray[Any]]

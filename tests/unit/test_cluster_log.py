@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigentensor.errors import BindingError, ConfigError
-from eigentensor.wire import read
-from eigentensor_cluster.log import (
+from eigentensor.cluster.log import (
     ENTRIES,
     Entry,
     Event,
@@ -24,6 +22,8 @@ from eigentensor_cluster.log import (
     parse_log,
     trace,
 )
+from eigentensor.errors import BindingError, ConfigError
+from eigentensor.wire import read
 
 RECEIVED = Entry(
     time=0.123,
@@ -56,8 +56,8 @@ def test_a_line_has_gts_columns() -> None:
         parse_entry("  0.123s | #0042 | RECV | CLIENT 127.0.0.1:12345 | BinaryOp | 123KB | result=42 op=add")
         == RECEIVED
     )
-    gt = {"CONNECT", "RECV", "SEND", "WORKER_SEND", "WORKER_RECV", "MODIFIER_INJECT", "DISCONNECT", "ERROR"}
-    assert set(Event) == gt | {"PLAN", "MOVE", "FREE", "REPLAY", "HOT"}
+    gt = {"CONNECT", "RECV", "SEND", "WORKER_SEND", "WORKER_RECV", "DISCONNECT", "ERROR"}
+    assert set(Event) == gt | {"PLAN", "MOVE", "FREE", "REPLAY"}
 
 
 def test_the_page_of_the_operator_shows_lines_as_they_are() -> None:

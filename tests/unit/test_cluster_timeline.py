@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigentensor_cluster.log import Entry, Event
+from eigentensor.cluster.log import Entry, Event
 from eigentensor_cluster.timeline import BARS, LEFT, WIDTH, Segment, segments, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"

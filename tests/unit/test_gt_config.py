@@ -8,11 +8,11 @@ import pytest
 
 import eigentensor.gt as gt
 from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.log import Event, parse_log
 from eigentensor.errors import ConfigError
 from eigentensor.gt import connection
 from eigentensor.gt.__main__ import words
 from eigentensor.stream.segment import Key, Segment
-from eigentensor_cluster.log import Event, parse_log
 
 YAML = """
 stage:

@@ -133,7 +133,7 @@ def test_programs_with_weights_are_refused_and_arrays_of_another_type() -> None:
     builder = GraphBuilder()
     weighted = builder.compile(builder.weight("w", np.ones(600, np.float32)) * 2, fingerprint=False).program
     session = LocalSession()
-    with pytest.raises(BindingError, match="this one has w beside them"):
+    with pytest.raises(BindingError, match="this one has weights or states: w"):
         session.define(weighted)
     with pytest.raises(BindingError, match="given as float64"):
         session.put(1, np.ones(2), DType.FLOAT32)

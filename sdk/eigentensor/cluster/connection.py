@@ -8,18 +8,8 @@ from pathlib import Path
 
 from eigentensor.cluster import tls
 from eigentensor.cluster.address import Address, check_folder, check_length
-from eigentensor.cluster.frames import (
-    ANSWERED,
-    VERSION,
-    Failed,
-    Frame,
-    Hello,
-    Reader,
-    Role,
-    Welcome,
-    encode,
-    error_of,
-)
+from eigentensor.cluster.frames import ANSWERED, VERSION, Failed, Frame, Hello, Role, Welcome, error_of
+from eigentensor.cluster.layouts import Reader, encode
 from eigentensor.errors import ConnectionLost, NotAdmitted
 from eigentensor.program.codec import SEMANTICS
 

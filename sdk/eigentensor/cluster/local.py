@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor import reference
-from eigentensor.cluster.session import NOTHING, Stats, WorkerStats
+from eigentensor.cluster.session import NOTHING, Stats, WorkerStats, check_inputs_alone
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError
 from eigentensor.merkle import program_root
 from eigentensor.numerics.dtypes import DType
@@ -104,11 +104,7 @@ class LocalSession:
 
     def define(self, program: Program, signals: Mapping[int, str] = NOTHING) -> bytes:
         """As the protocol says."""
-        if named := [b.name for b in program.buffers if b.role in (Role.WEIGHT, Role.STATE)]:
-            raise BindingError(
-                f"a session takes programs of inputs and outputs; this one has {', '.join(named)} beside them",
-                fix="Make them inputs.",
-            )
+        check_inputs_alone(program)
         root = program_root(encode(program))
         with self._lock:
             self._refuse_closed()

@@ -14,7 +14,7 @@ from eigentensor.cluster.address import named, read_token
 from eigentensor.cluster.connection import Connection
 from eigentensor.cluster.frames import Frame, Role
 from eigentensor.cluster.pieces import Gathered, puts
-from eigentensor.cluster.session import NOTHING, Stats, WorkerStats
+from eigentensor.cluster.session import NOTHING, Stats, WorkerStats, check_inputs_alone
 from eigentensor.errors import BindingError, ClusterError, ConnectionLost, ExecutionError, FrameRefused
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import encode
@@ -59,11 +59,7 @@ class RemoteSession:
 
     def define(self, program: Program, signals: Mapping[int, str] = NOTHING) -> bytes:
         """As `Session.define`."""
-        if others := [b.name for b in program.buffers if b.role in (Of.WEIGHT, Of.STATE)]:
-            raise BindingError(
-                f"a session's programs have inputs alone, this one has weights or states: {', '.join(others)}",
-                fix="Give them as inputs.",
-            )
+        check_inputs_alone(program)
         encoded = encode(program)
         root = merkle.program_root(encoded)
         self._send(frames.Define(encoded, tuple(sorted(signals.items()))))

@@ -7,8 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from eigentensor.errors import BindingError
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program.model import Program
+from eigentensor.program.model import Program, Role
 
 SECONDS = 300.0  #: that one run may take at a cluster
 #: The default of arguments that name nothing.
@@ -94,3 +95,12 @@ class Preparing(Protocol):
 
     def prepare(self, root: bytes) -> None:
         """Returns when a defined program is compiled. Raises what hinders that, and BindingError for another root."""
+
+
+def check_inputs_alone(program: Program) -> None:
+    """Raises BindingError for weights and states."""
+    if others := [b.name for b in program.buffers if b.role in (Role.WEIGHT, Role.STATE)]:
+        raise BindingError(
+            f"a session's programs have inputs alone; this one has weights or states: {', '.join(others)}",
+            fix="Give them as inputs.",
+        )

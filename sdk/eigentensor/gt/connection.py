@@ -52,9 +52,9 @@ def open_session(session: Session) -> None:
             raise _opened_already()
         opened = Recorder(session)
         if path := _of_environment(LOG):
-            from eigentensor.gt.log import instruction_log  # few want one
+            from eigentensor.gt.log import InstructionLog  # few want one
 
-            opened.sent = instruction_log(path, session)
+            opened.sent = InstructionLog(path, session)
         if known := signals():
             _configure(session, known)
         _recorder = opened

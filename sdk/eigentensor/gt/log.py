@@ -2,41 +2,34 @@
 
 import os
 from collections.abc import Sequence
-from importlib import import_module
 from math import prod
 from typing import Any
 
 from eigentensor.cluster.local import LocalSession
+from eigentensor.cluster.log import Event, Log
 from eigentensor.cluster.session import Session
 from eigentensor.sharding.layout import Place
 from eigentensor.stream.operations import Kind
 from eigentensor.stream.segment import INPUT, Key, Segment
-
-#: By name: the library needs no cluster, and who has a log of instructions has one.
-LOG = "eigentensor_cluster.log"
-
-
-def instruction_log(path: str, session: Session) -> "InstructionLog":
-    """Opens it. Raises ConfigError where the file cannot be written."""
-    return InstructionLog(import_module(LOG), path, session)
 
 
 class InstructionLog:
     """Writes the instructions of each segment to a file, then the segment itself, and once where its calls are, if that
     is on workers of this process."""
 
-    def __init__(self, module: Any, path: str, session: Session) -> None:
-        self._log, self._event, self._session = module.Log(path), module.Event, session
+    def __init__(self, path: str, session: Session) -> None:
+        """Raises ConfigError where the file cannot be written."""
+        self._log, self._session = Log(path), session
         self._client = f"CLIENT {os.getpid()}"
         self._planned: set[tuple[bytes, tuple[Place, ...]]] = set()
-        self._log.record(self._event.CONNECT, self._client, "session")
+        self._log.record(Event.CONNECT, self._client, "session")
 
     def __call__(self, root: bytes, key: Key, segment: Segment) -> None:
         for number, entry in enumerate(key.entries):
             if entry[0] is not INPUT:
                 self._instruction(number, *entry)
         results = {"inputs": len(segment.inputs), "outputs": len(segment.outputs)}
-        self._log.record(self._event.WORKER_SEND, "WORKER 0", "RUN", None, root=root.hex(), **results)
+        self._log.record(Event.WORKER_SEND, "WORKER 0", "RUN", None, root=root.hex(), **results)
         places = self._session.places(root) if isinstance(self._session, LocalSession) else ()
         if (root, places) not in self._planned:
             self._planned.add((root, places))
@@ -49,14 +42,12 @@ class InstructionLog:
         detail |= {} if arg is None else {"arg": arg}
         detail |= {} if signal is None else {"signal": signal}
         size = prod(kind.shape) * kind.dtype.size
-        self._log.record(self._event.RECV, self._client, _word(operands), size, **detail)
+        self._log.record(Event.RECV, self._client, _word(operands), size, **detail)
 
     def _place(self, root: bytes, call: int, place: Place, signal: str | None) -> None:
         detail: dict[str, object] = {"root": root.hex(), "axis": place.axis, "everywhere": place.everywhere}
         detail |= {} if signal is None else {"signal": signal}
-        self._log.record(
-            self._event.PLAN, f"WORKER {','.join(map(str, place.workers))}", f"call {call}", None, **detail
-        )
+        self._log.record(Event.PLAN, f"WORKER {','.join(map(str, place.workers))}", f"call {call}", None, **detail)
 
 
 def _word(operands: Sequence[int]) -> str:

@@ -19,9 +19,8 @@ from eigentensor.cluster.session import Preparing, Session
 from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
-from eigentensor.stream.joining import MOST, SIGHTS, Ended, joined
 from eigentensor.stream.operations import Kind, kind_of, kind_of_result
-from eigentensor.stream.segment import INPUT, Entry, Key, Segment, described, lowered
+from eigentensor.stream.segment import INPUT, MOST, SIGHTS, Ended, Entry, Key, Segment, described, joined, lowered
 
 #: Instructions after which a segment ends though nobody looks.
 LONGEST = 256

@@ -1,6 +1,6 @@
 """A run of recorded instructions as a program. Its key is all that it is: instructions, wiring, kinds, what is kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +13,10 @@ from eigentensor.stream.operations import Kind, meaning
 
 #: Of what comes from outside, in the place of an operation.
 INPUT = "input"
+#: So often a segment is followed by the same other one before the two are joined: what is new then is lowered anew.
+SIGHTS = 32
+#: So many segments are one at most.
+MOST = 4
 #: (operation, argument, kind, signal, operands by position), or (INPUT, kind).
 Entry = tuple[Any, ...]
 
@@ -86,3 +90,27 @@ def _with_origins(key: Key, nodes: Sequence[Node], outputs: Mapping[int, str]) -
             if below is node or below.op not in LEAVES:
                 origins.setdefault(below, key.entries[int(position)][3] or "")
     return Graph({name: whole[str(position)] for position, name in outputs.items()}), origins
+
+
+class Ended(NamedTuple):
+    """A segment as it was sent: the session's numbers of what it read, by position, and positions of what it left, by
+    their numbers."""
+
+    key: Key
+    read: Mapping[int, int]
+    left: Mapping[int, int]
+
+
+def joined(first: Ended, second: Ended, held: Container[int]) -> Key:
+    """The key of both as they would be recorded in one run, where of what the first one left these numbers are held."""
+    entries: list[Entry] = list(first.key.entries)
+    known = {handle: place for place, handle in first.read.items()} | dict(first.left)
+    moved: list[int] = []
+    for place, entry in enumerate(second.key.entries):
+        if entry[0] is INPUT and second.read.get(place) in known:
+            moved.append(known[second.read[place]])
+            continue
+        moved.append(len(entries))
+        entries.append(entry if entry[0] is INPUT else (*entry[:4], *(moved[operand] for operand in entry[4:])))
+    kept = [place for handle, place in first.left.items() if handle in held]
+    return Key(tuple(entries), (*kept, *(moved[place] for place in second.key.wanted)))

@@ -12,7 +12,8 @@ from threading import Thread
 import numpy as np
 
 from eigentensor.cluster import frames
-from eigentensor.cluster.frames import ASKED, Reader, encode
+from eigentensor.cluster.frames import ASKED
+from eigentensor.cluster.layouts import Reader, encode
 from eigentensor.cluster.remote import RemoteSession
 from support.bench.pairs import say
 from support.clusters import F32, Processes, added, square

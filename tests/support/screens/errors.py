@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from eigentensor import errors
 from eigentensor.chain import Network
 from eigentensor.cluster.address import check_folder
-from eigentensor.cluster.frames import HEAD, Reader
+from eigentensor.cluster.layouts import HEAD, Reader
 from eigentensor.cluster.remote import RemoteSession
 from eigentensor.errors import EigenTensorError
 from eigentensor.program.codec import decode, encode

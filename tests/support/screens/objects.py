@@ -25,7 +25,7 @@ MODULES = (
     *(f"eigentensor.task.{name}" for name in ("objects", "order")),
     *(f"eigentensor_client.schemas.{name}" for name in ("channels", "examples", "networks", "programs", "results")),
     *(f"eigentensor_client.{name}" for name in ("history", "orders", "results")),
-    "eigentensor_cluster.log",
+    "eigentensor.cluster.log",
     "eigentensor_economics.schemas",
     "eigentensor_local.contracts",
     "eigentensor_serve.openai.schemas",

@@ -12,6 +12,7 @@ import numpy as np
 
 from eigentensor.chain import Reader
 from eigentensor.chain.units import GWEI
+from eigentensor.cluster.log import format_entry
 from eigentensor.economics import WAD
 from eigentensor.errors import NobodyAccepted
 from eigentensor.pace import Pace
@@ -55,7 +56,6 @@ from eigentensor_client.verbs import (
 from eigentensor_client.verbs.planned import plan_lines
 from eigentensor_client.verbs.show import Show
 from eigentensor_cluster.keeper import lines as cluster_lines
-from eigentensor_cluster.log import format_entry
 from eigentensor_economics import batch_reports, channels, reports, tuning
 from eigentensor_economics import cli as economics
 from eigentensor_economics.agents import AGENTS

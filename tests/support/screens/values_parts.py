@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from eigentensor.chain import Challenge, Conviction, GameView, Mined, Status, Step, Task
+from eigentensor.cluster.log import Entry, Event
 from eigentensor.dispute import Phase, Position
 from eigentensor.economics import WAD
 from eigentensor.graph import GraphBuilder
@@ -17,7 +18,6 @@ from eigentensor.planner.search import Candidate, Search
 from eigentensor.program.cost import Needs
 from eigentensor.task import Cause, Opened, Place, State
 from eigentensor_client.claims import Claim, Facts, Message
-from eigentensor_cluster.log import Entry, Event
 from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
 from eigentensor_operator import onboarding
 from eigentensor_operator.alarms import Alarm

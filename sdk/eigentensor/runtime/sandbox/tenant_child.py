@@ -10,8 +10,6 @@ first response says that all is ready.
 
 import io
 import json
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +21,7 @@ from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.sandbox import child, confine
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.returned import Wanted
-from eigentensor.runtime.sandbox.warm_child import DONE, LENGTH, failed, stacked
+from eigentensor.runtime.sandbox.warm_child import DONE, LENGTH, failed, serve, stacked
 from eigentensor.threads import start
 
 
@@ -76,12 +74,4 @@ def _done(
 
 
 if __name__ == "__main__":
-    try:
-        with (
-            open(int(sys.argv[2]), "rb", buffering=1 << 16) as ins,
-            open(int(sys.argv[3]), "wb", buffering=1 << 16) as outs,
-        ):
-            main(Path(sys.argv[1]), ins, outs)
-    except (EigenTensorError, MemoryError, OSError) as failure:
-        child.report(failure)
-        os._exit(child.FAILED)
+    serve(main)

@@ -11,7 +11,7 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -101,13 +101,19 @@ def stacked(requests: BinaryIO, program: Program, held: Sequence[bytes | None]) 
     }
 
 
-if __name__ == "__main__":
+def serve(life: Callable[[Path, BinaryIO, BinaryIO], None]) -> None:
+    """What a process that is talked with over pipes does, from its arguments on: its life, or the line that says what
+    failed, and the end."""
     try:
         with (
             open(int(sys.argv[2]), "rb", buffering=1 << 16) as ins,
             open(int(sys.argv[3]), "wb", buffering=1 << 16) as outs,
         ):
-            main(Path(sys.argv[1]), ins, outs)
+            life(Path(sys.argv[1]), ins, outs)
     except (EigenTensorError, MemoryError, OSError) as failure:
         child.report(failure)
         os._exit(child.FAILED)
+
+
+if __name__ == "__main__":
+    serve(main)

@@ -27,21 +27,19 @@ _VALUES = dict(_UNITS)
 
 
 class Event(StrEnum):
-    """What happened; the first eight are those of GT's log."""
+    """What happened; the first seven are of GT's log."""
 
     CONNECT = "CONNECT"
     RECV = "RECV"
     SEND = "SEND"
     WORKER_SEND = "WORKER_SEND"
     WORKER_RECV = "WORKER_RECV"
-    MODIFIER_INJECT = "MODIFIER_INJECT"
     DISCONNECT = "DISCONNECT"
     ERROR = "ERROR"
     PLAN = "PLAN"
     MOVE = "MOVE"
     FREE = "FREE"
     REPLAY = "REPLAY"
-    HOT = "HOT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
