@@ -3,6 +3,7 @@
 import pytest
 
 from differential.test_append import program as append_to
+from differential.test_zeros import program as choosing
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
@@ -13,6 +14,7 @@ from eigentensor.runtime.gpu import nvrtc
 from eigentensor.runtime.gpu.gridded import Gridded, Queue
 from eigentensor.runtime.memory.plan import parts
 from support.campaigns.device_cases import WidestGrid, other
+from support.oracles.together import Together
 from support.programs.captured import NAMES, graphs
 
 #: Oldest and newest architecture that the compiler knows are tried in a long run.
@@ -72,6 +74,14 @@ def test_other_architectures_become_exact_ptx(architecture: str) -> None:
         rounds_as_written(body, compiler(architecture), architecture)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(d, marks=[] if d is DType.FLOAT32 else pytest.mark.slow) for d in (DType.FLOAT32, DType.FLOAT16)],
+)
+def test_no_choice_of_a_zero_becomes_a_minimum(dtype: DType) -> None:
+    Together().fill(choosing(dtype, 64, 0, 1000).bodies, compiler())
+
+
 CONTRACTED = """typedef float f32; typedef int ix;
 extern "C" __global__ void compute(f32 *p0, const f32 *p1) { p0[0] = EXPRESSION; }
 """
@@ -85,6 +95,7 @@ extern "C" __global__ void compute(f32 *p0, const f32 *p1) { p0[0] = EXPRESSION;
         ("__fdividef(p1[0], p1[1])", "div.approx"),
         ("__sinf(p1[0])", "sin.approx"),
         ("__saturatef(p1[0])", "sat"),
+        ("p1[0] < 0 ? p1[0] : 0.0f", "min.f32"),
         ("(f32)((double)p1[0] * p1[1] + p1[2])", "f64"),
     ],
 )

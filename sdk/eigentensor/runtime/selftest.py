@@ -95,6 +95,10 @@ def _expressions(dtype: DType, inputs: Mapping[Hashable, Buffer]) -> Iterator[tu
     if dtype.is_float:  # two roundings each, and in this order
         yield "product_and_sum", binary(Op.ADD, binary(Op.MUL, a, b), a), (left, right)
         yield "products", binary(Op.MUL, binary(Op.MUL, a, b), b), (left, right)
+        zero = const(dtype, 0)  # of either sign it is equal, and neither may be given for the other
+        tests = [binary(op, *of) for op in sorted(COMPARISONS) for of in ((a, zero), (zero, a))]
+        either = [node(Op.WHERE, dtype, test, *arms) for test in tests for arms in ((a, zero), (zero, a))]
+        yield "zeros", *_stacked(either, which, (left,))
     yield "comparisons", *_stacked([binary(op, a, b) for op in sorted(COMPARISONS)], which, (left, right))
     mask = load(Array(MASK, DType.BOOL, inputs[MASK].elements), counter(right))
     conditions = [mask, *(binary(op, a, b) for op in sorted(COMPARISONS)), *(same if dtype is DType.BOOL else ())]

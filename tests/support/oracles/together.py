@@ -9,7 +9,7 @@ import re
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,8 @@ from eigentensor.cache import Cache
 from eigentensor.program.model import Body
 from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.cpu.toolchain import Toolchain
-from eigentensor.runtime.gpu.gridded import Gridded
+from eigentensor.runtime.gpu.cuda import Cuda
+from eigentensor.runtime.gpu.gridded import Gridded, Queue
 from eigentensor.runtime.gpu.opencl import OpenCL
 from eigentensor.runtime.gpu.simt import NAME
 
@@ -79,16 +80,29 @@ def compiled(semantics: str, kernels: Sequence[str], build: Build[Any]) -> list[
 
 
 def loading(build: Build[Any]) -> Build[Any]:
-    """What loads the code: for OpenCL, one kernel of the program of many."""
-    return replace(build, queue=_queue) if isinstance(build, Gridded) and build.device == "CL" else build
+    """What loads the code: on devices with work items, one kernel of the program of many."""
+    return replace(build, queue=partial(_queue, build.device)) if isinstance(build, Gridded) else build
 
 
 @cache
-def _queue() -> "_OfMany":
-    return _OfMany()
+def _queue(device: str) -> Queue:
+    return {"CL": _OpenCL, "CUDA": _Cuda}[device]()
 
 
-class _OfMany(OpenCL):
+def named(code: bytes) -> tuple[bytes, str]:
+    """The code without the name of the kernel that is meant, and that name."""
+    match = re.match(rb"(compute\d+)\0", code)
+    return (code[match.end() :], match[1].decode()) if match else (code, NAME)
+
+
+class _Cuda(Cuda):
+    """Finds a kernel by name in the module of many."""
+
+    def kernel(self, code: bytes, name: str = NAME) -> Any:
+        return super().kernel(*named(code))
+
+
+class _OpenCL(OpenCL):
     """Finds a kernel by name in the program of many, which is loaded once."""
 
     def __init__(self) -> None:
@@ -96,10 +110,8 @@ class _OfMany(OpenCL):
         self.loaded = lru_cache(maxsize=8)(super().kernel)
 
     def kernel(self, code: bytes, name: str = NAME) -> Any:
-        named = re.match(rb"(compute\d+)\0", code)
-        if not named:
-            return super().kernel(code, name)
-        return _Kernel(self.loaded(code[named.end() :]), named[1].decode())
+        code, name = named(code)
+        return super().kernel(code, name) if name == NAME else _Kernel(self.loaded(code), name)
 
 
 class _Kernel(NamedTuple):

@@ -2,7 +2,8 @@
 
    A bool is an int32 of all bits or none. Both half types are held in registers as the float32 of the same value and
    rounded after each operation. No function of a library is called. Included after c.h, opencl.h or cuda.h, which say
-   what the types are, FN (a function), GLOBAL (where tensors lie), and define as_u32, as_f32, root, mulacc, zeros. */
+   what the types are, FN (a function), GLOBAL (where tensors lie), and define as_u32, as_f32, root, mulacc, zeros, and
+   choose of floats. */
 
 #define NAN32 0x7FC00000u
 #define INF32 0x7F800000u
@@ -11,11 +12,11 @@
 
 /* One scalar type: choice, comparison, extremum. */
 #define ORDERED(T) \
-  FN T choose(b m, T a, T c) { return m ? a : c; } \
   FN b lt(T a, T c) { return -(a < c); } \
   FN b ne(T a, T c) { return -(a != c); } \
   FN b eq(T a, T c) { return -(a == c); }
 #define INTEGER(T, U, WIDTH, SIGNED) \
+  FN T choose(b m, T a, T c) { return m ? a : c; } \
   ORDERED(T) \
   FN T maximum(T a, T c) { return a > c ? a : c; } \
   FN T minimum(T a, T c) { return a < c ? a : c; } \

@@ -4,6 +4,7 @@
 #define LOCAL __shared__
 #define KERNEL(items) extern "C" __global__ __launch_bounds__(items)
 #define WAIT __syncthreads()
+#define UNROLL _Pragma("unroll 16")
 #define GROUP ((i64)blockIdx.x)
 #define ITEM ((i32)threadIdx.x)
 #define restrict __restrict__
@@ -22,5 +23,7 @@ typedef float f32;
 FN u32 as_u32(f32 a) { return __float_as_uint(a); }
 FN f32 as_f32(u32 a) { return __uint_as_float(a); }
 FN i32 zeros(u64 a) { return __clzll((i64)a); }
+/* NVRTC takes x < 0 ? x : 0 for min.f32, which gives -0 for -0; what it cannot see through it does not. */
+FN f32 choose(b m, f32 a, f32 c) { asm("" : "+f"(c)); return m ? a : c; }
 FN f32 root(f32 a) { return __fsqrt_rn(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return __fmaf_rn(a, c, d); }

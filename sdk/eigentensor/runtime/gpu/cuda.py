@@ -90,10 +90,10 @@ class Cuda:
         with self._current():
             check(cuda.cuMemcpyDtoDAsync_v2(target.opaque, source.opaque, size, None))
 
-    def kernel(self, code: bytes) -> Any:
+    def kernel(self, code: bytes, name: str = NAME) -> Any:
         """The kernel of a cubin, loaded."""
         with self._current():
-            return CUDAProgram(self.device, TinyELF(code, NAME, Target("CUDA"), ()))
+            return CUDAProgram(self.device, TinyELF(code, name, Target("CUDA"), ()))
 
     def launcher(self, launches: Sequence[Launch]) -> Callable[[], None]:
         """A graph of the launches, each after the one before."""

@@ -100,7 +100,10 @@ def groups(body: Body, grid: Grid) -> tuple[int, int, int]:
 
 
 def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
-    """The largest values in the steps of a reduction that read memory and vary with the rows alone or columns alone."""
+    """The largest values in the steps of a reduction that read memory and vary with the rows alone or columns alone.
+
+    Not one that each item reads for itself, where neighbours read neighbours: it would only come later.
+    """
     body, values = analysis.body, set[int]()
     if not grid.chunk or any(
         analysis.constant(body.reduce_ranges[r - analysis.outputs].extent) is None
@@ -113,9 +116,10 @@ def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
         sides = [bool(analysis.depends[v].intersection(axes)) for axes in (grid.rows, grid.columns)]
         if sum(sides) == 1 and body.instructions[v].dtype is not DType.INDEX:
             cone = cone_of(analysis, v)
-            loads = any(body.instructions[n].op is Op.LOAD for n in cone)
+            loads = [body.instructions[n].b for n in cone if body.instructions[n].op is Op.LOAD]
             reduced = any(body.instructions[n].op in REDUCTIONS for n in cone)
-            if loads and not reduced:
+            shared = (grid.wide * grid.broad if sides[0] else grid.tall * grid.high) > 1
+            if loads and not reduced and (shared or not all(_is_coalesced(analysis, grid, e) for e in loads)):
                 values.add(v)
                 continue
         stack += [w for w in body.instructions[v].values if analysis.scopes[w] is not None]

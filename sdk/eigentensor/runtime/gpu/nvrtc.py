@@ -25,9 +25,10 @@ from eigentensor.runtime.gpu.gridded import Gridded, Queue
 
 FLAGS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--std=c++17")
 SHARED = 48 << 10  #: bytes that every group has without asking
-#: Instructions that flush, approximate or contract, or leave it to the driver whether they do.
+#: Instructions that flush, approximate, contract or order zeros, or leave it to the driver whether they do.
 INEXACT = re.compile(
-    r"^.*(?:\.ftz|\.approx|\.full|\.f64|\.f16|\.bf16|\.sat\.f32|\bmad\.[a-z.]*f32|\b(?:add|sub|mul|fma|div|rcp|sqrt)\.(?!rn\.)[a-z.]*f32).*$",
+    r"^.*(?:\.ftz|\.approx|\.full|\.f64|\.f16|\.bf16|\.sat\.f32|\b(?:mad|min|max)\.[A-Za-z.]*f32"
+    r"|\b(?:add|sub|mul|fma|div|rcp|sqrt)\.(?!rn\.)[a-z.]*f32).*$",
     re.MULTILINE,
 )
 
@@ -87,9 +88,9 @@ def _load() -> None:
     """NVRTC where tinygrad finds it, else from the Python package of NVIDIA."""
     if "nvrtc" in DLL._loaded_:
         return
-    package = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
-    folders = [Path(folder) / "lib" for folder in (package.submodule_search_locations or [] if package else [])]
-    libraries = [file for folder in folders for file in sorted(folder.glob("libnvrtc.so*"))]
+    package = find_spec("nvidia")
+    folders = [Path(folder) for folder in (package.submodule_search_locations or [] if package else [])]
+    libraries = [file for folder in folders for file in sorted(folder.glob("*/lib/libnvrtc.so*"))]
     if not libraries:
         raise ExecutionError("NVRTC is not installed", fix="pip install nvidia-cuda-nvrtc-cu12")
     nvrtc.dll.__init__("nvrtc", str(libraries[0]))

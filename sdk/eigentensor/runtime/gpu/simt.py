@@ -11,6 +11,8 @@ from eigentensor.runtime.gpu.grid import Grid, cone_of, staged
 from eigentensor.runtime.gpu.item import Item
 
 NAME = "compute"  #: of the kernel
+#: Elements of a tile, and values of a step, up to which steps lie side by side: reads then wait for memory at once.
+ALONE, LIGHT = 2, 16
 
 
 def write(body: Body, grid: Grid) -> str:
@@ -70,6 +72,8 @@ class _Writer(Item):
             return
         head, *rest = ranges
         extent = self.value(self.body.reduce_ranges[head - self.analysis.outputs].extent, "")
+        if not rest and self.grid.high * self.grid.broad <= ALONE and len(inside) <= LIGHT:
+            self.line("UNROLL")
         with self.block(f"for (ix j{head} = 0; j{head} < {extent}; j{head}++)"):
             for number in inside:
                 if not self.analysis.depends[number].intersection(rest):
