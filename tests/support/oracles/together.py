@@ -5,20 +5,24 @@ semantics are put into one text, each in a section of its own, and the object is
 code that it has alone.
 """
 
+import ctypes
 import re
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from tinygrad.runtime.autogen import cuda
+from tinygrad.runtime.ops_cuda import check
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body
 from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.cpu.toolchain import Toolchain
-from eigentensor.runtime.gpu.gridded import Gridded
+from eigentensor.runtime.gpu.cuda import Cuda
+from eigentensor.runtime.gpu.gridded import Gridded, Queue
 from eigentensor.runtime.gpu.opencl import OpenCL
 from eigentensor.runtime.gpu.simt import NAME
 
@@ -79,16 +83,16 @@ def compiled(semantics: str, kernels: Sequence[str], build: Build[Any]) -> list[
 
 
 def loading(build: Build[Any]) -> Build[Any]:
-    """What loads the code: for OpenCL, one kernel of the program of many."""
-    return replace(build, queue=_queue) if isinstance(build, Gridded) and build.device == "CL" else build
+    """What loads the code: for devices with work items, one kernel of the program of many."""
+    return replace(build, queue=partial(_queue, build.device)) if isinstance(build, Gridded) else build
 
 
 @cache
-def _queue() -> "_OfMany":
-    return _OfMany()
+def _queue(device: str) -> Queue:
+    return _OfManyCL() if device == "CL" else _OfManyCuda()
 
 
-class _OfMany(OpenCL):
+class _OfManyCL(OpenCL):
     """Finds a kernel by name in the program of many, which is loaded once."""
 
     def __init__(self) -> None:
@@ -96,10 +100,26 @@ class _OfMany(OpenCL):
         self.loaded = lru_cache(maxsize=8)(super().kernel)
 
     def kernel(self, code: bytes, name: str = NAME) -> Any:
-        named = re.match(rb"(compute\d+)\0", code)
-        if not named:
-            return super().kernel(code, name)
-        return _Kernel(self.loaded(code[named.end() :]), named[1].decode())
+        named, rest = _named(code)
+        return _Kernel(self.loaded(rest), named) if named else super().kernel(code, name)
+
+
+class _OfManyCuda(Cuda):
+    """The same on CUDA, where the module of many is loaded once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded = lru_cache(maxsize=8)(super().kernel)
+
+    def kernel(self, code: bytes, name: str = NAME) -> Any:
+        named, rest = _named(code)
+        return _Function(self.loaded(rest, f"{NAME}0"), named) if named else super().kernel(code, name)
+
+
+def _named(code: bytes) -> tuple[str, bytes]:
+    """The name of a kernel in the program of many, and that program; no name if there is one kernel alone."""
+    named = re.match(rb"(compute\d+)\0", code)
+    return (named[1].decode(), code[named.end() :]) if named else ("", code)
 
 
 class _Kernel(NamedTuple):
@@ -109,6 +129,14 @@ class _Kernel(NamedTuple):
     @property
     def opaque(self) -> Any:
         return self.program.opaque
+
+
+class _Function:
+    """A function of a module, which it keeps loaded."""
+
+    def __init__(self, first: Any, name: str) -> None:
+        self.first, self.prg = first, cuda.CUfunction()
+        check(cuda.cuModuleGetFunction(ctypes.byref(self.prg), first.module, name.encode()))
 
 
 def _section(number: int) -> str:

@@ -84,12 +84,15 @@ def release() -> str:
 
 @cache
 def _load() -> None:
-    """NVRTC where tinygrad finds it, else from the Python package of NVIDIA."""
+    """NVRTC where tinygrad finds it, else the newest of the Python packages of NVIDIA, which are named by release."""
     if "nvrtc" in DLL._loaded_:
         return
-    package = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
-    folders = [Path(folder) / "lib" for folder in (package.submodule_search_locations or [] if package else [])]
-    libraries = [file for folder in folders for file in sorted(folder.glob("libnvrtc.so*"))]
+    package = find_spec("nvidia")
+    folders = map(Path, package.submodule_search_locations or [] if package else [])
+    libraries = [file for folder in folders for file in folder.glob("*/lib/libnvrtc.so.*") if file.suffix[1:].isdigit()]
     if not libraries:
         raise ExecutionError("NVRTC is not installed", fix="pip install nvidia-cuda-nvrtc-cu12")
-    nvrtc.dll.__init__("nvrtc", str(libraries[0]))
+    newest = max(libraries, key=lambda file: int(file.suffix[1:]))
+    for file in newest.parent.glob("libnvrtc-builtins.so.*"):
+        ctypes.CDLL(str(file))  # it asks for this by name alone, and not every release says that it lies beside
+    nvrtc.dll.__init__("nvrtc", str(newest))
