@@ -1,6 +1,5 @@
 """Captured graphs, layers of real size and every method of tinygrad's Tensor: each call has the reference's bits."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +12,9 @@ from support.oracles.agreement import disagreements
 from support.programs.captured import NAMES, graphs, integers, normal
 from support.programs.models import Digits, Layer
 from support.programs.tensor_methods import EXAMPLES
-from support.vectors.ops import TABLE, Row, captured, function_of
+from support.vectors.ops import captured, function_of, quick
 
-ROWS = [Row(**entry) for entry in json.loads(TABLE.read_text())]
-METHODS = [r.method for r in ROWS if r.status == "captured" and not EXAMPLES[r.method].slow]
+METHODS = quick()
 
 
 def agrees(graph: GraphProgram, inputs: Mapping[str, Any], **more: Any) -> None:

@@ -6,10 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from differential.test_captured import METHODS
 from differential.test_compiled import matrix, product
-from differential.test_processors import halves
-from differential.test_tiles import CASES, tensors
 from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
@@ -25,8 +22,10 @@ from support.campaigns.device_cases import AnyGrid, WidestGrid, on_devices, othe
 from support.generated.programs import generate
 from support.oracles.agreement import disagreements
 from support.programs.captured import NAMES, graphs
+from support.programs.halves import halves
 from support.programs.tensor_methods import EXAMPLES
-from support.vectors.ops import captured, function_of
+from support.programs.tiles import CASES, tensors
+from support.vectors.ops import captured, function_of, quick
 
 
 def test_both_devices_of_a_processor_and_opencl_are_usable_on_every_machine() -> None:
@@ -81,7 +80,7 @@ def test_captured_graphs(device: str, name: str) -> None:
             assert disagreements(program.program, graph.bound(program), values, device=usable(device)) == []
 
 
-@pytest.mark.parametrize(("device", "method"), on_devices(METHODS))
+@pytest.mark.parametrize(("device", "method"), on_devices(quick()))
 def test_every_method_of_tensor(device: str, method: str) -> None:
     graph, inputs = captured(EXAMPLES[method]), function_of(EXAMPLES[method])[1]
     arrays = {**graph.weights, **graph.states, **inputs}

@@ -21,6 +21,7 @@ from eigentensor.runtime.cpu.device import Code
 from support.generated.programs import generate
 from support.oracles.agreement import disagreements
 from support.programs.captured import NAMES, graphs
+from support.programs.tiles import CASES
 
 #: What would let LLVM change the bits of an operation on floats.
 LICENCES = r"\bf(add|sub|mul|div|neg|cmp|rem)\s+(fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)\b"
@@ -133,7 +134,7 @@ def test_every_schedule_gives_the_same_bits(seed: int, tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", test_tiles.CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_the_widest_schedules_give_the_same_bits(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "local", llvm.toolchain)
     test_tiles.test_the_widest_schedules_give_the_bits_of_the_reference(case, tmp_path)

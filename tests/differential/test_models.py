@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import pytest
 
 from eigentensor import reference
@@ -16,29 +15,17 @@ from support.generated.programs import Example
 from support.oracles.agreement import Calls, calls_of, differences
 from support.oracles.backends import Backend
 from support.programs import models
+from support.programs.models import MODELS
 
 pytestmark = pytest.mark.slow
-MODELS = {
-    "digits": models.digits,
-    "ResNet-18": models.resnet18,
-    "BERT of MiniLM's sizes": models.bert,
-    "GPT-2-small step": models.gpt2_step,
-    "Gemma-3-270M step": models.gemma_step,
-    "Adam step": models.adam_step,
-}
 STEPS = 100
 
 
 @cache
 def expected(name: str) -> tuple[Example, Calls]:
-    """A model on its inputs, with states that are not zero, and what the reference computes in each call."""
-    model, random = MODELS[name](), np.random.default_rng(9)
-    graph = model.captured()
-    drawn = {n: random.standard_normal(s.shape, dtype=np.float32) for n, s in graph.states.items() if not s.any()}
-    states = {n: s if s.dtype != np.float32 else drawn.get(n, s) for n, s in graph.states.items()}
-    variables = {v.name: (v.minimum + v.maximum) // 2 for v in graph.program.variables}
-    example = Example(graph.program, {**graph.weights, **states, **model.inputs}, variables, 1)
-    return example, calls_of(example)
+    """A model on its inputs, and what the reference computes in each call."""
+    made = models.example(MODELS[name]())
+    return made, calls_of(made)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -3,7 +3,6 @@
 import pytest
 
 from differential.test_append import program as append_to
-from differential.test_zeros import program as choosing
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
@@ -15,6 +14,7 @@ from eigentensor.runtime.gpu.gridded import Gridded, Queue
 from eigentensor.runtime.memory.plan import parts
 from support.campaigns.device_cases import WidestGrid, other
 from support.oracles.together import Together
+from support.programs import zeros
 from support.programs.captured import NAMES, graphs
 
 #: Oldest and newest architecture that the compiler knows are tried in a long run.
@@ -79,7 +79,7 @@ def test_other_architectures_become_exact_ptx(architecture: str) -> None:
     [pytest.param(d, marks=[] if d is DType.FLOAT32 else pytest.mark.slow) for d in (DType.FLOAT32, DType.FLOAT16)],
 )
 def test_no_choice_of_a_zero_becomes_a_minimum(dtype: DType) -> None:
-    Together().fill(choosing(dtype, 64, 0, 1000).bodies, compiler())
+    Together().fill(zeros.example(dtype, 0, 1000).program.bodies, compiler())
 
 
 CONTRACTED = """typedef float f32; typedef int ix;

@@ -50,8 +50,8 @@ if (_clang := clang.path()) is None:
     from eigentensor.capture.processor import stand_in
 
     stand_in()
-elif Path(_clang).name != "clang":
-    os.environ.setdefault("CC", _clang)  # tinygrad knows no names with a release
+elif "clang" not in os.environ.get("CC", "clang" if Path(_clang).name == "clang" else ""):
+    os.environ["CC"] = _clang  # tinygrad knows no names with a release, and what others mean by CC may be gcc
 
 
 def _quotient(a: float, b: float) -> float:

@@ -95,10 +95,17 @@ def _expressions(dtype: DType, inputs: Mapping[Hashable, Buffer]) -> Iterator[tu
     if dtype.is_float:  # two roundings each, and in this order
         yield "product_and_sum", binary(Op.ADD, binary(Op.MUL, a, b), a), (left, right)
         yield "products", binary(Op.MUL, binary(Op.MUL, a, b), b), (left, right)
+        none = binary(Op.MIN, const(dtype, CANONICAL_NAN[dtype]), const(dtype, 1))  # NVRTC computes no such constant
+        yield "nothing", *_stacked([_bits(cast) for cast in _casts(none)], which, ())
         zero = const(dtype, 0)  # of either sign it is equal, and neither may be given for the other
         tests = [binary(op, *of) for op in sorted(COMPARISONS) for of in ((a, zero), (zero, a))]
         either = [node(Op.WHERE, dtype, test, *arms) for test in tests for arms in ((a, zero), (zero, a))]
         yield "zeros", *_stacked(either, which, (left,))
+    if dtype.is_integer:  # ptxas has lost the sign of one of three
+        few = Axis(5, 3, True)
+        near = binary(Op.MIN, node(Op.CAST, dtype, counter(few)), a)
+        ends = [reduction(op, (few,), binary(Op.SUB, const(dtype, 0), near)) for op in (Op.REDUCE_MIN, Op.REDUCE_MAX)]
+        yield "ends", *_stacked(ends, which, (left,))
     yield "comparisons", *_stacked([binary(op, a, b) for op in sorted(COMPARISONS)], which, (left, right))
     mask = load(Array(MASK, DType.BOOL, inputs[MASK].elements), counter(right))
     conditions = [mask, *(binary(op, a, b) for op in sorted(COMPARISONS)), *(same if dtype is DType.BOOL else ())]

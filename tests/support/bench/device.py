@@ -1,23 +1,33 @@
 """How fast a device executes programs: beside tinygrad's own execution on it, and beside the CPU.
 
-`scripts/bench device CL` or `CUDA`. Tensors lie on the device before, results stay there: measured are the calls.
+    scripts/bench device CL|CUDA [--json FILE]
+
+Tensors lie on the device before, results stay there: measured are the calls. Without clang the CPU is left out.
 """
 
-import sys
+import argparse
+import json
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tinygrad import Tensor, TinyJit, nn
 from tinygrad.device import Device
 
+from eigentensor import clang
 from eigentensor.capture import capture
 from eigentensor.runtime import CompiledGraph, devices
+from support.bench import device_hashing
 from support.bench.pairs import in_turn, say
 from support.bench.runtime import floats, product
 from support.programs.models import Layer as Block
 
 SIZES = {"CL": (256, 512), "CUDA": (1024, 2048, 4096)}
+COPIED = {"CL": 1024, "CUDA": 8192}  #: a side of what is read and written once
+HASHED = {"CL": 4 << 20, "CUDA": 256 << 20}  #: bytes
+HERE, THEIRS = "here", "tinygrad"
 
 
 def cases(device: str) -> list[tuple[str, Any, tuple[np.ndarray, ...]]]:
@@ -28,6 +38,7 @@ def cases(device: str) -> list[tuple[str, Any, tuple[np.ndarray, ...]]]:
         ("softmax 128 × 1000", lambda x: x.softmax(), (floats(128, 1000),)),
         ("gelu, 1 M", lambda x: x.gelu(), (floats(1024, 1024),)),
         ("transpose 1024", lambda x: x.transpose() * 2, (floats(1024, 1024),)),
+        (f"copy {COPIED[device]}", lambda x: x * 2, (floats(COPIED[device], COPIED[device]),)),
     ]
 
 
@@ -37,7 +48,8 @@ def ways(function: Any, inputs: tuple[np.ndarray, ...], device: str) -> dict[str
     code = (function if model is None else type(function).__call__).__code__
     names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"]
     tensors = {**graph.weights, **dict(zip(names, inputs, strict=True))}
-    here, cpu = (CompiledGraph(graph.program, tensors, device=d).loaded for d in (device, "CPU"))
+    used = {HERE: device} | ({"CPU": "CPU"} if clang.path() else {})
+    loaded = {way: CompiledGraph(graph.program, tensors, device=on).loaded for way, on in used.items()}
     for parameter in nn.state.get_parameters(model):
         parameter.to_(device).realize()
     jitted = TinyJit(lambda *x: function(*x).realize())
@@ -47,17 +59,53 @@ def ways(function: Any, inputs: tuple[np.ndarray, ...], device: str) -> dict[str
         jitted(*realized)
         Device[device].synchronize()
 
-    return {"tinygrad": theirs, "here": lambda: here.run({}, [()]), "CPU": lambda: cpu.run({}, [()])}
+    ours: dict[str, Callable[[], object]] = {way: partial(of.run, {}, [()]) for way, of in loaded.items()}
+    return {THEIRS: theirs, **ours}
 
 
-def main(device: str) -> None:
-    devices.of(device)  # raises where it cannot be used
-    say(f"ms on {device}, medians", "tinygrad", "here", "times", "CPU", "times")
-    for name, function, inputs in cases(device):
+def measured(name: str, function: Any, inputs: tuple[np.ndarray, ...], device: str) -> dict[str, Any]:
+    """Milliseconds by way; or what went wrong, where others are still to be measured."""
+    try:
         times = in_turn(ways(function, inputs, device))
-        theirs, ours, cpu = (times[way] * 1e3 for way in ("tinygrad", "here", "CPU"))
-        say(name, theirs, ours, theirs / ours, cpu, cpu / ours)
+    except Exception as error:  # tinygrad's own compiler may lack something, too
+        say(name, f"{type(error).__name__}: {error}")
+        return {"what": name, "error": f"{type(error).__name__}: {str(error)[-2000:]}"}
+    row = {way: seconds * 1e3 for way, seconds in times.items()}
+    others = (cell for way in row if way != HERE for cell in (row[way], row[way] / row[HERE]))
+    say(name, row[HERE], *others)
+    return {"what": name, "bytes": sum(array.nbytes for array in inputs)} | row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/bench device", description=__doc__)
+    parser.add_argument("device", choices=SIZES)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also writes a line of JSON for each row")
+    arguments = parser.parse_args()
+    devices.of(arguments.device)  # raises where it cannot be used
+    say(f"ms on {arguments.device}, medians", HERE, THEIRS, "times", *(["CPU", "times"] if clang.path() else []))
+    for case in cases(arguments.device):
+        written(arguments.json, measured(*case, arguments.device))
+    written(arguments.json, hashing(arguments.device))
+
+
+def written(file: Path | None, row: dict[str, Any]) -> None:
+    """Puts a row behind those of a file, if there is one."""
+    if file:
+        with file.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+
+
+def hashing(device: str) -> dict[str, Any]:
+    """Milliseconds for the leaves of a tensor, on the device and by the host."""
+    name = f"leaves of {HASHED[device] >> 20} MiB"
+    try:
+        row = device_hashing.measured(device, HASHED[device])
+    except Exception as error:
+        say(name, f"{type(error).__name__}: {error}")
+        return {"what": name, "error": f"{type(error).__name__}: {str(error)[-2000:]}"}
+    say(name, *(cell for of in row.items() for cell in of))
+    return {"what": name, "bytes": HASHED[device]} | row
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -86,14 +86,18 @@ def _fewer_calls(example: Example, fails: Fails) -> Example:
     buffers = _all_buffers(example)
     everything = range(len(example.program.calls))
     for j in everything:
-        alone = _kept(example, buffers, {j})
-        if fails(alone):
-            return alone
+        if fails(one := alone(example, buffers, j)):
+            return one
     kept = set(everything)
     for j in reversed(everything):
         if len(kept) > 1 and fails(_kept(example, buffers, kept - {j})):
             kept.discard(j)
     return _kept(example, buffers, kept) if len(kept) < len(everything) else example
+
+
+def alone(example: Example, buffers: Sequence[Values], call: int) -> Example:
+    """The program of one call, with what it reads, of flat arrays by number of buffer, as inputs."""
+    return _kept(example, buffers, {call})
 
 
 def _all_buffers(example: Example) -> list[Values]:

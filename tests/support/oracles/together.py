@@ -5,6 +5,7 @@ semantics are put into one text, each in a section of its own, and the object is
 code that it has alone.
 """
 
+import ctypes
 import re
 import struct
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,8 @@ from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from tinygrad.runtime.autogen import cuda
+from tinygrad.runtime.ops_cuda import check
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body
@@ -80,29 +83,16 @@ def compiled(semantics: str, kernels: Sequence[str], build: Build[Any]) -> list[
 
 
 def loading(build: Build[Any]) -> Build[Any]:
-    """What loads the code: on devices with work items, one kernel of the program of many."""
+    """What loads the code: for devices with work items, one kernel of the program of many."""
     return replace(build, queue=partial(_queue, build.device)) if isinstance(build, Gridded) else build
 
 
 @cache
 def _queue(device: str) -> Queue:
-    return {"CL": _OpenCL, "CUDA": _Cuda}[device]()
+    return _OfManyCL() if device == "CL" else _OfManyCuda()
 
 
-def named(code: bytes) -> tuple[bytes, str]:
-    """The code without the name of the kernel that is meant, and that name."""
-    match = re.match(rb"(compute\d+)\0", code)
-    return (code[match.end() :], match[1].decode()) if match else (code, NAME)
-
-
-class _Cuda(Cuda):
-    """Finds a kernel by name in the module of many."""
-
-    def kernel(self, code: bytes, name: str = NAME) -> Any:
-        return super().kernel(*named(code))
-
-
-class _OpenCL(OpenCL):
+class _OfManyCL(OpenCL):
     """Finds a kernel by name in the program of many, which is loaded once."""
 
     def __init__(self) -> None:
@@ -110,8 +100,26 @@ class _OpenCL(OpenCL):
         self.loaded = lru_cache(maxsize=8)(super().kernel)
 
     def kernel(self, code: bytes, name: str = NAME) -> Any:
-        code, name = named(code)
-        return super().kernel(code, name) if name == NAME else _Kernel(self.loaded(code), name)
+        named, rest = _named(code)
+        return _Kernel(self.loaded(rest), named) if named else super().kernel(code, name)
+
+
+class _OfManyCuda(Cuda):
+    """The same on CUDA, where the module of many is loaded once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded = lru_cache(maxsize=8)(super().kernel)
+
+    def kernel(self, code: bytes, name: str = NAME) -> Any:
+        named, rest = _named(code)
+        return _Function(self.loaded(rest, f"{NAME}0"), named) if named else super().kernel(code, name)
+
+
+def _named(code: bytes) -> tuple[str, bytes]:
+    """The name of a kernel in the program of many, and that program; no name if there is one kernel alone."""
+    named = re.match(rb"(compute\d+)\0", code)
+    return (named[1].decode(), code[named.end() :]) if named else ("", code)
 
 
 class _Kernel(NamedTuple):
@@ -121,6 +129,14 @@ class _Kernel(NamedTuple):
     @property
     def opaque(self) -> Any:
         return self.program.opaque
+
+
+class _Function:
+    """A function of a module, which it keeps loaded."""
+
+    def __init__(self, first: Any, name: str) -> None:
+        self.first, self.prg = first, cuda.CUfunction()
+        check(cuda.cuModuleGetFunction(ctypes.byref(self.prg), first.module, name.encode()))
 
 
 def _section(number: int) -> str:

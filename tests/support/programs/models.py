@@ -12,6 +12,7 @@ from eigentensor.capture import GraphProgram, capture, capture_graph
 from eigentensor.graph import Graph
 from eigentensor_client.writing import Sampling
 from language.decoder import GEMMA_3_270M, SMALL, Shape, Writer, drawn
+from support.generated.programs import Example
 
 Values = NDArray[Any]
 
@@ -259,3 +260,24 @@ def adam_step(images: int = 32) -> Model:
     return Model(
         f"Adam step, {images} images", training, training, {"images": _floats(images, 1, 8, 8), "labels": labels}
     )
+
+
+#: The models whose every call tests compare, by name.
+MODELS: dict[str, Callable[[], Model]] = {
+    "digits": digits,
+    "ResNet-18": resnet18,
+    "BERT of MiniLM's sizes": bert,
+    "GPT-2-small step": gpt2_step,
+    "Gemma-3-270M step": gemma_step,
+    "Adam step": adam_step,
+    "language model's step": small_step,
+}
+
+
+def example(model: Model) -> Example:
+    """A model on its inputs, with states that are not zero, its variables in the middle."""
+    graph, random = model.captured(), np.random.default_rng(9)
+    drawn = {n: random.standard_normal(s.shape, dtype=np.float32) for n, s in graph.states.items() if not s.any()}
+    states = {n: s if s.dtype != np.float32 else drawn.get(n, s) for n, s in graph.states.items()}
+    variables = {v.name: (v.minimum + v.maximum) // 2 for v in graph.program.variables}
+    return Example(graph.program, {**graph.weights, **states, **model.inputs}, variables, 1)

@@ -106,6 +106,12 @@ def main() -> None:
     TABLE.write_text(json.dumps([r._asdict() for r in rows(slow=True)], indent=1) + "\n")
 
 
+def quick() -> list[str]:
+    """The methods that the table says are captured, but for those that take long."""
+    committed = [Row(**entry) for entry in json.loads(TABLE.read_text())]
+    return [r.method for r in committed if r.status == "captured" and not EXAMPLES[r.method].slow]
+
+
 def distance(example: Example) -> float:
     """How far the reference's results are from tinygrad's own: the largest difference, relative to values above one."""
     function, inputs = function_of(example)

@@ -2,8 +2,8 @@
 
    A bool is an int32 of all bits or none. Both half types are held in registers as the float32 of the same value and
    rounded after each operation. No function of a library is called. Included after c.h, opencl.h or cuda.h, which say
-   what the types are, FN (a function), GLOBAL (where tensors lie), and define as_u32, as_f32, root, mulacc, zeros, and
-   choose of floats. */
+   what the types are, FN (a function), GLOBAL (where tensors lie), CHOSEN (a choice of integers),
+   and define as_u32, as_f32, root, mulacc, zeros, and choose of floats. */
 
 #define NAN32 0x7FC00000u
 #define INF32 0x7F800000u
@@ -16,10 +16,10 @@
   FN b ne(T a, T c) { return -(a != c); } \
   FN b eq(T a, T c) { return -(a == c); }
 #define INTEGER(T, U, WIDTH, SIGNED) \
-  FN T choose(b m, T a, T c) { return m ? a : c; } \
   ORDERED(T) \
-  FN T maximum(T a, T c) { return a > c ? a : c; } \
-  FN T minimum(T a, T c) { return a < c ? a : c; } \
+  FN T choose(b m, T a, T c) { return CHOSEN(m, a, c); } \
+  FN T maximum(T a, T c) { return CHOSEN(lt(c, a), a, c); } \
+  FN T minimum(T a, T c) { return CHOSEN(lt(a, c), a, c); } \
   FN T cdiv(T a, T c) { return c == 0 ? 0 : SIGNED && c == (T)-1 ? (T)(0 - (U)a) : (T)(a / c); } \
   FN T cmod(T a, T c) { return c == 0 ? a : SIGNED && c == (T)-1 ? 0 : (T)(a % c); } \
   FN T floordiv(T a, T c) { T q = cdiv(a, c), r = cmod(a, c); return c != 0 && r != 0 && (r < 0) != (c < 0) ? q - 1 : q; } \

@@ -23,7 +23,16 @@ typedef float f32;
 FN u32 as_u32(f32 a) { return __float_as_uint(a); }
 FN f32 as_f32(u32 a) { return __uint_as_float(a); }
 FN i32 zeros(u64 a) { return __clzll((i64)a); }
-/* NVRTC takes x < 0 ? x : 0 for min.f32, which gives -0 for -0; what it cannot see through it does not. */
-FN f32 choose(b m, f32 a, f32 c) { asm("" : "+f"(c)); return m ? a : c; }
+/* Of three integers, ptxas of CUDA 12.6 to 13.2 takes the least wrongly where the second is negated (sm_90): no choice is
+   one that it could make a minimum or maximum of. */
+#define CHOSEN(m, a, c) chosen(m, a, c)
+template <typename T> FN T chosen(b m, T a, T c) {
+  asm("" : "+r"(m));
+  return (T)((a & (T)m) | (c & ~(T)m));
+}
+/* What the compiler does not see through. NVRTC takes x < 0 ? x : 0 for min.f32, which gives -0 for -0; and what constants
+   come to, which it does not compute where that is NaN, for equal to itself. */
+FN f32 apart(f32 a) { asm("" : "+f"(a)); return a; }
+FN f32 choose(b m, f32 a, f32 c) { return m ? a : apart(c); }
 FN f32 root(f32 a) { return __fsqrt_rn(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return __fmaf_rn(a, c, d); }

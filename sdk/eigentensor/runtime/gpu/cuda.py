@@ -2,8 +2,9 @@
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from tinygrad.device import BufferSpec, Device, TinyELF
 from tinygrad.helpers import Target
 from tinygrad.runtime.autogen import cuda
 from tinygrad.runtime.ops_cuda import CUDAProgram, check, encode_args
-from tinygrad.runtime.support.c import init_c_var
+from tinygrad.runtime.support.c import DLL, init_c_var
 
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.runtime.gpu import nvrtc
@@ -53,6 +54,7 @@ class Cuda:
     alignment = 256
 
     def __init__(self) -> None:
+        _load()
         with translated():
             self.device: Any = Device["CUDA"]
 
@@ -91,7 +93,7 @@ class Cuda:
             check(cuda.cuMemcpyDtoDAsync_v2(target.opaque, source.opaque, size, None))
 
     def kernel(self, code: bytes, name: str = NAME) -> Any:
-        """The kernel of a cubin, loaded."""
+        """The kernel of a cubin, or of PTX, which the driver then compiles; loaded."""
         with self._current():
             return CUDAProgram(self.device, TinyELF(code, name, Target("CUDA"), ()))
 
@@ -169,3 +171,13 @@ class _Graph:
         if hasattr(self, "instance"):
             cuda.cuGraphExecDestroy(self.instance)
         cuda.cuGraphDestroy(self.graph)
+
+
+def _load() -> None:
+    """The driver's library where tinygrad finds it, else where the system's loader does; its absence is told later."""
+    if "cuda" in DLL._loaded_:
+        return
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1")
+        mapped = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines())
+        cuda.dll.__init__("cuda", [next(line[5] for line in mapped if "/libcuda.so" in line[-1])])

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 
-from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.dtypes import INFINITY, DType
 from eigentensor.program.model import Body
-from eigentensor.program.ops import NO_GUARD, Op
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
 from eigentensor.runtime.bodies.expressions import MEMORY, Text, applied, literal, register
-from eigentensor.runtime.gpu.grid import Grid, groups
+from eigentensor.runtime.gpu.grid import Grid, cone_of, groups
+
+LEAVES = frozenset({Op.CONST, Op.RANGE, Op.VAR, Op.LOAD}) | REDUCTIONS  #: what a value is made of in the end
 
 
 class Item(Text):
@@ -110,15 +112,19 @@ class Item(Text):
         """The instance of a value that an instance with this suffix uses."""
         instruction = self.body.instructions[number]
         if instruction.op is Op.CONST:
-            return literal(instruction)
+            ends = instruction.dtype.is_float and instruction.immediate & (most := INFINITY[instruction.dtype]) == most
+            return f"apart({literal(instruction)})" if ends else literal(instruction)
         own = self.suffixes(number)
         return f"v{number}" + next(s for s in own if s == suffix or s in _parts(suffix))
 
     def define(self, number: int) -> None:
         """A constant for each instance of a value."""
-        kind = register(self.body.instructions[number].dtype, False)
+        dtype = self.body.instructions[number].dtype
+        leaves = {self.body.instructions[n].op for n in cone_of(self.analysis, number)} & LEAVES
         for suffix in self.suffixes(number):
-            self.line(f"const {kind} v{number}{suffix} = {self.expression(number, suffix)};")
+            text = self.expression(number, suffix)
+            text = f"apart({text})" if dtype.is_float and leaves == {Op.CONST} else text
+            self.line(f"const {register(dtype, False)} v{number}{suffix} = {text};")
 
     def expression(self, number: int, suffix: str) -> str:
         """What computes an instance from the constants of its operands."""

@@ -27,7 +27,8 @@ FLAGS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "
 SHARED = 48 << 10  #: bytes that every group has without asking
 #: Instructions that flush, approximate, contract or order zeros, or leave it to the driver whether they do.
 INEXACT = re.compile(
-    r"^.*(?:\.ftz|\.approx|\.full|\.f64|\.f16|\.bf16|\.sat\.f32|\b(?:mad|min|max)\.[A-Za-z.]*f32"
+    r"^.*(?:\.ftz|\.approx|\.full|\.f64|\.f16|\.bf16|\.sat\.f32|\bmad\.[a-z.]*f32"
+    r"|\b(?:min|max)\.[A-Za-z.]*f32\b(?!.*\b0f(?![08]0000000\b))"
     r"|\b(?:add|sub|mul|fma|div|rcp|sqrt)\.(?!rn\.)[a-z.]*f32).*$",
     re.MULTILINE,
 )
@@ -85,12 +86,15 @@ def release() -> str:
 
 @cache
 def _load() -> None:
-    """NVRTC where tinygrad finds it, else from the Python package of NVIDIA."""
+    """NVRTC where tinygrad finds it, else the newest of the Python packages of NVIDIA, which are named by release."""
     if "nvrtc" in DLL._loaded_:
         return
     package = find_spec("nvidia")
-    folders = [Path(folder) for folder in (package.submodule_search_locations or [] if package else [])]
-    libraries = [file for folder in folders for file in sorted(folder.glob("*/lib/libnvrtc.so*"))]
+    folders = map(Path, package.submodule_search_locations or [] if package else [])
+    libraries = [file for folder in folders for file in folder.glob("*/lib/libnvrtc.so.*") if file.suffix[1:].isdigit()]
     if not libraries:
         raise ExecutionError("NVRTC is not installed", fix="pip install nvidia-cuda-nvrtc-cu12")
-    nvrtc.dll.__init__("nvrtc", str(libraries[0]))
+    newest = max(libraries, key=lambda file: int(file.suffix[1:]))
+    for file in newest.parent.glob("libnvrtc-builtins.so.*"):
+        ctypes.CDLL(str(file))  # it asks for this by name alone, and not every release says that it lies beside
+    nvrtc.dll.__init__("nvrtc", str(newest))

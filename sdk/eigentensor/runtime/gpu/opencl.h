@@ -4,6 +4,7 @@
 
 #define FN static inline __attribute__((always_inline, overloadable))
 #define GLOBAL __global
+#define CHOSEN(m, a, c) ((m) ? (a) : (c))
 #define LOCAL __local
 #define KERNEL(items) __kernel __attribute__((reqd_work_group_size(items, 1, 1)))
 #define WAIT barrier(CLK_LOCAL_MEM_FENCE)
@@ -25,6 +26,7 @@ typedef float f32;
 FN u32 as_u32(f32 a) { return as_uint(a); }
 FN f32 as_f32(u32 a) { return as_float(a); }
 FN i32 zeros(u64 a) { return (i32)clz(a); }
+FN f32 apart(f32 a) { return a; }
 FN f32 choose(b m, f32 a, f32 c) { return m ? a : c; }
 FN f32 root(f32 a) { return sqrt(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return fma(a, c, d); }
