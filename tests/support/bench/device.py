@@ -103,7 +103,7 @@ def hashing(device: str) -> dict[str, Any]:
     except Exception as error:
         say(name, f"{type(error).__name__}: {error}")
         return {"what": name, "error": f"{type(error).__name__}: {str(error)[-2000:]}"}
-    say(name, *(cell for of in row.items() for cell in of))
+    say(name, *(f"  {way}: {milliseconds:.3f}" for way, milliseconds in row.items()))
     return {"what": name, "bytes": HASHED[device]} | row
 
 

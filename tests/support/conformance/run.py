@@ -27,7 +27,6 @@ from support.conformance.machine import clocks
 
 #: Shares of the time: of cases, and of making differences small; what is left is for measuring.
 CASES, SMALL = 0.5, 0.15
-PATIENCE = 200.0  #: seconds for one case
 HOPELESS = 30  #: cases that have failed, when none has not
 MOST = 10  #: differences that are made small
 WHERE = Path(__file__).parents[2]
@@ -41,12 +40,15 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=min(16, len(os.sched_getaffinity(0))))
     parser.add_argument("--only", nargs="*", default=[""], help="cases whose names begin so")
     parser.add_argument("--most", type=int, default=1_000_000, help="so many cases of each kind")
+    parser.add_argument("--patience", type=float, default=200, help="seconds for one case [200]")
     parser.add_argument("--kernels", type=Path, help="carried kernels, for CUDA without NVRTC")
     parser.add_argument("--carried", action="store_true", help="these, though there is NVRTC")
     parser.add_argument("--no-bench", action="store_true", help="measure nothing")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    run = Run(arguments.device, arguments.out.absolute(), 60 * arguments.minutes, arguments.processes)
+    run = Run(
+        arguments.device, arguments.out.absolute(), 60 * arguments.minutes, arguments.processes, arguments.patience
+    )
     try:
         run.meet(arguments.kernels and arguments.kernels.absolute(), carried=arguments.carried)
     except ConnectionError as error:
@@ -82,6 +84,7 @@ class Run:
     out: Path
     seconds: float
     processes: int
+    patience: float
     begun: float = field(default_factory=time.monotonic)
     lines: dict[str, Line] = field(default_factory=dict)
     names: Sequence[str] = ()
@@ -147,7 +150,7 @@ class Run:
             except Empty:
                 break
             worker = worker or Worker(self._command(), self.out / "errors.txt")
-            line = worker.tries(name, min(PATIENCE, max(5.0, self.left(CASES) + 30)))
+            line = worker.tries(name, min(self.patience, max(5.0, self.left(CASES) + 30)))
             if "failed" in line:
                 worker.end()
                 worker = None
