@@ -85,7 +85,7 @@ def worker(
     from eigentensor_cluster.worker import work
 
     address, secret = named(join), read_token(token)
-    running(work(address, secret, checked(trust, device, slots, say), slots, say, memory << 20))
+    running(work(address, secret, checked(trust, device, slots, memory << 20, say), slots, say))
 
 
 @app.command()

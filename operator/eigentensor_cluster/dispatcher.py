@@ -26,7 +26,7 @@ from eigentensor_cluster.sessions import Quota, Session, Share
 from eigentensor_cluster.sharing import Shared, Sharing, Slot, is_shared, memory_of, slots_of, whole
 from eigentensor_cluster.tensors import DEPTH, Job, Poison, Tensor, revived
 
-LOSSES = 3  #: workers that may go away with a run before it is taken for the reason
+LOSSES = 3  #: workers, or processes of them, that may go away with a run before it is taken for the reason
 
 
 @dataclass(eq=False, slots=True)
@@ -217,7 +217,7 @@ class Dispatcher:
         return max(free, key=lambda p: (sum(t.size for t in job.recipe.inputs if p.worker in t.places), p.free))
 
     async def _execute(self, session: Session, job: Job, place: Place, expected: float) -> None:
-        spent, worker = Spent(0.0, 0), place.worker
+        spent, worker, is_begun = Spent(0.0, 0), place.worker, False
         try:
             moves = [self._bring(session, tensor, worker) for tensor in job.recipe.inputs]
             for outcome in await asyncio.gather(*moves, return_exceptions=True):
@@ -226,11 +226,12 @@ class Dispatcher:
             self._check_lives(session)
             segment, name = next(self._segments), job.recipe.defined.root.hex()[:8]
             self.log.record(Event.WORKER_SEND, f"WORKER {worker.name}", name, segment=segment, session=session.number)
+            is_begun = True
             spent = await worker.run(self._work(session, job))
             size = sum(tensor.size for tensor in job.outputs)
             self.log.record(Event.WORKER_RECV, f"WORKER {worker.name}", name, size, segment=segment)
         except WorkerLost as error:
-            self._again(session, job, error, worker.is_lost)
+            self._again(session, job, error, is_begun or worker.is_lost)
         except EigenTensorError as error:
             self._poisoned(session, job, Poison(job.recipe.sequence, error))
         else:

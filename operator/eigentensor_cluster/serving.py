@@ -40,13 +40,16 @@ def serve(settings: Settings, say: Say) -> None:
                 tokens.write_new(settings.tokens)
                 say(f"wrote new tokens into {settings.tokens}: give each who may come a file with one of them")
             members = tokens.read(settings.tokens)
-        programs = checked(settings.trusts, settings.device, settings.slots, say) if settings.slots else None
+        programs = None
+        if settings.slots:
+            programs = checked(settings.trusts, settings.device, settings.slots, settings.memory, say)
         running(_serve(settings, members, programs, say))
 
 
-def checked(trusts: bool, device: str | None, slots: int, say: Say) -> Programs:
-    """What executes programs here, held to the reference. Raises ExecutionError."""
-    programs = Programs(is_trusting=trusts, device=device, slots=slots)
+def checked(trusts: bool, device: str | None, slots: int, memory: int, say: Say) -> Programs:
+    """What executes programs here, held to the reference. `memory` are the bytes that each slot has, as of `Programs`.
+    Raises ExecutionError."""
+    programs = Programs(is_trusting=trusts, device=device, slots=slots, memory=memory)
     say(f"holds {programs.device} to the reference")
     programs.check()
     return programs
@@ -90,7 +93,7 @@ async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs 
     door = Door(dispatcher, members, status)
     engine = None
     if programs is not None:
-        engine = InProcess(programs, settings.slots, "here", socket.gethostname(), settings.memory)
+        engine = InProcess(programs, settings.slots, "here", socket.gethostname())
         engine.exchange.secret = dispatcher.secret
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
