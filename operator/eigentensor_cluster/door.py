@@ -275,8 +275,18 @@ class _Conversation:
             self.is_over = True
         elif isinstance(frame, frames.Stats):
             self._peer.send(self._session.statistics(sequence, self._dispatcher.memory))
+        elif isinstance(frame, frames.Fit):
+            await self._fit(sequence, frame)
         elif isinstance(frame, frames.Get):
             await self._get(sequence, frame.handle)
+
+    async def _fit(self, sequence: int, frame: frames.Fit) -> None:
+        try:
+            room = await self._dispatcher.fit(self._session, frame.root, frame.renewed)
+        except EigenTensorError as error:
+            self._peer.send(failure(sequence, sequence, error))
+        else:
+            self._peer.send(frames.Fitted(sequence, room.held, room.memory))
 
     async def _get(self, sequence: int, handle: int) -> None:
         try:

@@ -14,10 +14,11 @@ from eigentensor import timed
 from eigentensor.cache import default_folder
 from eigentensor.cluster.address import of_device
 from eigentensor.cluster.remote import RemoteSession
-from eigentensor.cluster.resident import Resident, check_workers, conform, room
+from eigentensor.cluster.resident import Resident, conform, room, with_inputs_alone
 from eigentensor.errors import ConnectionLost, LimitError
 from eigentensor.program import Program, Role, encode
 from eigentensor.program.binding import Results
+from eigentensor.program.model import Kind
 from eigentensor.reexecution import confined, sample
 from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
 from eigentensor.reexecution.warm import WarmExecution
@@ -27,7 +28,7 @@ from eigentensor.tracing import Retrace
 from eigentensor_operator.policy import Policy
 
 SELFTEST = 300.0  # seconds
-ANSWER = 30.0  # seconds that a cluster may take to say how it stands
+ANSWER = 120.0  # seconds that a cluster may take to say how it stands, and whether a program finds room
 PAUSE = 0.02  # seconds between looks at what a cluster has executed
 
 
@@ -55,8 +56,9 @@ class Device:
         """Whether `compile` compiles: else an execution does."""
         return True
 
-    def most(self) -> int | None:
-        """Bytes that a program may take for its buffers now; None: `memory` says it."""
+    def lacks(self, program: Program, repeat: int) -> tuple[int, int] | None:
+        """Bytes that a program needs in one place, repeated so often, and those that there are now, if they are too
+        few; None where they are enough, or `memory` says it."""
         return None
 
     def compile(self, program: Program, seconds: float) -> None:
@@ -121,20 +123,31 @@ class Cluster(Device):
         """As `Device.is_ahead`: workers compile what they execute."""
         return False
 
-    def most(self) -> int | None:
-        """As `Device.most`: what the workers have that are there. Raises WorkerLost where there is none."""
+    def lacks(self, program: Program, repeat: int) -> tuple[int, int] | None:
+        """As `Device.lacks`, by the plan for the workers that are there. Raises WorkerLost where there is none."""
+        bare = with_inputs_alone(program)
+        renewed = {bare.names[Kind.STATE, name]: name for name in program.new_states} if repeat > 1 else {}
         with self.session(ANSWER) as session:
-            return check_workers(session)
+            held, memory = session.fit(session.define(bare.program), renewed)
+        return (held, memory) if held > memory else None
 
     def compile(self, program: Program, seconds: float) -> None:
         """As `is_ahead` says: nothing."""
 
     def execute(self, bound: BoundProgram, seconds: float, seed: bytes) -> Results:
-        """As `Device.execute`."""
-        chosen = sample.choose(bound.program, bound.repeat, seed, room(bound.program))
+        """As `Device.execute`. Where the workers have no room for what the sample keeps besides, it is one of the
+        program's results alone: `lacks` has seen that there is room for these."""
         with self.session(seconds) as session:
-            resident = Resident(session, bound.program)
-            observed = resident.run(bound.tensors, bound.variables, bound.repeat, chosen.keep)
+            resident, most = Resident(session, bound.program), room(bound.program)
+            while True:
+                chosen = sample.choose(bound.program, bound.repeat, seed, most)
+                try:
+                    observed = resident.run(bound.tensors, bound.variables, bound.repeat, chosen.keep)
+                    break
+                except LimitError:
+                    if not most:
+                        raise
+                    most = 0
         sample.recheck(bound, chosen, observed.kept, seed)
         return observed.results
 
