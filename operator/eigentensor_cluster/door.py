@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from eigentensor.cluster import frames, tls
@@ -18,6 +19,7 @@ from eigentensor_cluster.engine.joined import Joined
 from eigentensor_cluster.peers import Peer
 from eigentensor_cluster.sessions import Session, read_program
 from eigentensor_cluster.tensors import Poison, Tensor
+from eigentensor_cluster.threads import aside
 from eigentensor_cluster.tokens import Member, Tokens
 
 SECONDS = 10.0  #: until whoever comes has to have said as what
@@ -235,7 +237,7 @@ class _Conversation:
                 for sequence, frame in chunk:
                     self._recorded(sequence, frame)
                     if isinstance(frame, frames.Define):  # a large one takes long to read: others go on
-                        program = await asyncio.to_thread(read_program, frame.program)
+                        program = await aside(partial(read_program, frame.program))
                         self._session.define(sequence, frame, program)
                     elif not self._session.take(sequence, frame):
                         await self._other(sequence, frame)

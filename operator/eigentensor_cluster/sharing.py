@@ -30,6 +30,7 @@ from eigentensor.sharding.transfers import gathered
 from eigentensor_cluster.engine.interface import Part, Spent, Work, Worker
 from eigentensor_cluster.sessions import Session
 from eigentensor_cluster.tensors import Defined, Job, Lying, Tensor
+from eigentensor_cluster.threads import aside
 
 PLANS = 32  #: of one program that are known at a time
 Values = NDArray[Any]
@@ -175,7 +176,7 @@ class Sharing:
                 layouts[name] = layout
         key = slots, tuple(sorted(layouts.items())), hints
         if key not in defined.shared:
-            planned = await asyncio.to_thread(plan, program, len(slots), key[1], hints, memory_of(slots))
+            planned = await aside(partial(plan, program, len(slots), key[1], hints, memory_of(slots)))
             while len(defined.shared) >= PLANS:
                 del defined.shared[next(iter(defined.shared))]
             defined.shared[key] = made = self._made(program, planned, slots)
@@ -193,7 +194,7 @@ class Sharing:
         known = set[tuple[tuple[str, Layout], ...]]()
         while layouts not in known:
             known.add(layouts)
-            planned = await asyncio.to_thread(tightest, defined.program, len(slots), layouts, hints, memory)
+            planned = await aside(partial(tightest, defined.program, len(slots), layouts, hints, memory))
             held, layouts = max(held, planned.held), left(defined.program, planned, renewed)
         return Room(held, memory)
 

@@ -37,9 +37,8 @@ async def work(address: Address, token: bytes, programs: Programs, slots: int, s
                 await _listens(engine.exchange, peer, folder, is_away=address.path is None)
             await _works(address, token, engine, peer, say)
         finally:
-            await peer.ended()
-            await engine.exchange.close()
             engine.close()
+            await asyncio.gather(peer.ended(), engine.exchange.close())
 
 
 async def _listens(exchange: Exchange, peer: Peer, folder: Path, *, is_away: bool) -> None:

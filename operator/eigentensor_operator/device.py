@@ -14,11 +14,10 @@ from eigentensor import timed
 from eigentensor.cache import default_folder
 from eigentensor.cluster.address import of_device
 from eigentensor.cluster.remote import RemoteSession
-from eigentensor.cluster.resident import Resident, conform, room, with_inputs_alone
+from eigentensor.cluster.resident import Resident, conform, room
 from eigentensor.errors import ConnectionLost, LimitError
 from eigentensor.program import Program, Role, encode
 from eigentensor.program.binding import Results
-from eigentensor.program.model import Kind
 from eigentensor.reexecution import confined, sample
 from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
 from eigentensor.reexecution.warm import WarmExecution
@@ -26,6 +25,7 @@ from eigentensor.runtime import devices, selftest
 from eigentensor.runtime.sandbox.execution import compile_sandboxed, run_sandboxed
 from eigentensor.tracing import Retrace
 from eigentensor_operator.policy import Policy
+from eigentensor_operator.there import ProgramThere, lacks
 
 SELFTEST = 300.0  # seconds
 ANSWER = 120.0  # seconds that a cluster may take to say how it stands, and whether a program finds room
@@ -78,6 +78,11 @@ class Device:
     def warm(self, program: Program, weights: Path | None, seconds: float) -> Warm:
         """The program with its weights, ready for call after call, each of which takes `seconds` at most. Raises what
         `WarmExecution` raises."""
+        return self.served(program, weights, seconds)
+
+    def served(self, program: Program, weights: Path | None, seconds: float) -> WarmExecution:
+        """The program with its weights for paid calls; a start takes `seconds` at most. Raises what `WarmExecution`
+        raises."""
         within = confined.limits(self.memory, seconds)
         return WarmExecution(program, weights, within, device=self.name, unsafe=self.unsafe)
 
@@ -125,11 +130,8 @@ class Cluster(Device):
 
     def lacks(self, program: Program, repeat: int) -> tuple[int, int] | None:
         """As `Device.lacks`, by the plan for the workers that are there. Raises WorkerLost where there is none."""
-        bare = with_inputs_alone(program)
-        renewed = {bare.names[Kind.STATE, name]: name for name in program.new_states} if repeat > 1 else {}
         with self.session(ANSWER) as session:
-            held, memory = session.fit(session.define(bare.program), renewed)
-        return (held, memory) if held > memory else None
+            return lacks(session, program, repeat)
 
     def compile(self, program: Program, seconds: float) -> None:
         """As `is_ahead` says: nothing."""
@@ -154,6 +156,19 @@ class Cluster(Device):
     def warm(self, program: Program, weights: Path | None, seconds: float) -> Warm:
         """As `Device.warm`; all calls together have `seconds`."""
         return _WarmThere(self, program, weights, seconds)
+
+    def served(self, program: Program, weights: Path | None, seconds: float) -> WarmExecution:
+        """As `Device.served`, in a session that lives as long as what is served."""
+
+        def elsewhere(program: Program, weights: Tensors) -> ProgramThere:
+            return ProgramThere(self._begun, program, weights, seconds)
+
+        within = confined.limits(self.memory, seconds)
+        return WarmExecution(program, weights, within, elsewhere=elsewhere, room=room(program))
+
+    def _begun(self, seconds: float | None = None) -> RemoteSession:
+        token = None if self.token is None else str(self.token)
+        return RemoteSession(str(of_device(self.name)), token, seconds=seconds)
 
     def computing(self, program: Program, seconds: float) -> float:
         """As `Device.computing`, in seconds of slots."""
@@ -183,8 +198,7 @@ class Cluster(Device):
     @contextmanager
     def session(self, seconds: float) -> Iterator[RemoteSession]:
         """A session of its own; LimitError is raised in the block for what is not answered within so many seconds."""
-        end, token = time.monotonic() + seconds, None if self.token is None else str(self.token)
-        with _until(end), RemoteSession(str(of_device(self.name)), token, seconds=seconds) as session:
+        with _until(time.monotonic() + seconds), self._begun(seconds) as session:
             yield session
 
 

@@ -48,7 +48,10 @@ class Ready(Protocol):
         all variables; other workers are behind the port. Raises what the execution raises, and the port."""
 
     def close(self) -> None:
-        """Ends what it holds."""
+        """Ends what it holds, if nobody uses it."""
+
+    def stop(self) -> None:
+        """Ends what can be ended of what it executes, and waits for nothing."""
 
 
 class Trusted:
@@ -84,6 +87,9 @@ class Trusted:
         """Forgets them."""
         self._graphs.clear()
 
+    def stop(self) -> None:
+        """Nothing: kernels of this process end when they are done."""
+
 
 class Confined:
     """Programs of one tenant in a sandboxed process of their own."""
@@ -109,6 +115,10 @@ class Confined:
         """Ends the process."""
         self._tenant.close()
 
+    def stop(self) -> None:
+        """Ends the process: what it executes fails."""
+        self._tenant.stop()
+
 
 class Programs:
     """What executes programs for the slots of a worker. Safe for several threads.
@@ -128,7 +138,8 @@ class Programs:
         self._parts = Parts(self.device, self.threads)  # of those who are trusted
         self._most = max(idle, slots)
         self._lock, self._idle = threading.Lock(), list[tuple[int | None, Ready]]()
-        self._over: set[int | None] = set()  # sessions
+        self._used: list[tuple[int | None, Ready]] = []
+        self._over, self._is_over = set[int | None](), False  # sessions; all
 
     @property
     def is_sharing(self) -> bool:
@@ -151,14 +162,17 @@ class Programs:
             return ready.share(part, given, variables, wanted, port)
 
     def end(self, session: int) -> None:
-        """Ends what is ready for a session alone, and what still runs for it when that is done."""
+        """Ends what is ready for a session alone, and what still runs for it: its process, or else when it is done.
+        Waits for nothing."""
         with self._lock:
             self._over.add(session)
         self._parts.end(session)
         self._close(lambda tenant: tenant == session)
 
     def close(self) -> None:
-        """Ends all."""
+        """Ends all, as `end` does."""
+        with self._lock:
+            self._is_over = True
         self._close(lambda tenant: True)
 
     def check(self) -> None:
@@ -177,6 +191,11 @@ class Programs:
         """One of the tenant's for a while: one that has the program or part ready, if such a one is idle."""
         tenant = None if self.is_trusting else session
         ready = self._taken(tenant, key) or self._made()
+        with self._lock:
+            self._used.append((tenant, ready))
+            is_over = self._is_over or tenant in self._over
+        if is_over:  # meanwhile
+            ready.stop()
         try:
             yield ready
         finally:
@@ -198,15 +217,24 @@ class Programs:
 
     def _give(self, tenant: int | None, ready: Ready) -> None:
         with self._lock:
+            self._used.remove((tenant, ready))
             self._idle.append((tenant, ready))
-            over = [self._idle.pop()] if tenant in self._over else self._idle[: -self._most]
+            over = [self._idle.pop()] if self._is_over or tenant in self._over else self._idle[: -self._most]
             del self._idle[: -self._most]
         for _, one in over:
             one.close()
 
     def _close(self, which: Callable[[int | None], bool]) -> None:
         with self._lock:
-            over = [one for one in self._idle if which(one[0])]
+            used = [one for tenant, one in self._used if which(tenant)]
+            idle = [one for tenant, one in self._idle if which(tenant)]
             self._idle = [one for one in self._idle if not which(one[0])]
-        for _, one in over:
-            one.close()
+        for one in (*used, *idle):
+            one.stop()
+        if idle:
+            threading.Thread(target=_end, args=[idle], name="ending", daemon=True).start()
+
+
+def _end(some: Sequence[Ready]) -> None:
+    for one in some:
+        one.close()

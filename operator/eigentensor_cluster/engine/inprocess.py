@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from eigentensor_cluster.engine.exchange import Exchange
 from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.interface import Part, Spent, Work
 from eigentensor_cluster.engine.parts import Assigned, Boxes, Key, Store
+from eigentensor_cluster.threads import Threads
 
 
 class InProcess:
@@ -36,7 +37,7 @@ class InProcess:
         self.programs, self.slots, self.name, self.host, self.device = programs, slots, name, host, programs.device
         self.memory = programs.memory
         self.exchange = Exchange()
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="slot")
+        self._threads = Threads(slots, "slot")
         self._stores: dict[int, Store] = {}
 
     @property
@@ -74,11 +75,11 @@ class InProcess:
                     held[number] = outputs[result.name]
             return Spent(time.perf_counter() - start, compiled)
 
-        return asyncio.get_running_loop().run_in_executor(self._threads, execute)
+        return self._threads.run(execute)
 
     def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
         """As `Worker.share`."""
-        store, loop = self._store(work.session), asyncio.get_running_loop()
+        store = self._store(work.session)
         if part.number not in store.assigned:
             slots = tuple(part.addresses[at] for at in part.slots)
             store.assigned[part.number] = Assigned(work.program, slots, part.parts)
@@ -87,7 +88,7 @@ class InProcess:
         assigned = store.assigned[part.number]
         mail = self.exchange.begin(run, assigned.slots, assigned.parts.keys())
         jobs = [
-            loop.run_in_executor(self._threads, self._executed, store, work, part.number, assigned, slot, mail)
+            self._threads.run(partial(self._executed, store, work, part.number, assigned, slot, mail))
             for slot in assigned.parts
         ]
         return self._shared(run, jobs)
@@ -139,11 +140,11 @@ class InProcess:
     def end(self, session: int) -> None:
         """As `Worker.end`."""
         self._stores.pop(session, None)
-        self._threads.submit(self.programs.end, session)
+        self.programs.end(session)
 
     def close(self) -> None:
-        """Ends the threads when they have done what they do, and the programs that are ready."""
-        self._threads.shutdown(cancel_futures=True)
+        """Ends the programs, also those that are executed, and the threads."""
+        self._threads.close()
         self.programs.close()
 
     def _store(self, session: int) -> Store:

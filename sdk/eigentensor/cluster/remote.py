@@ -137,6 +137,13 @@ class RemoteSession:
         workers = tuple(WorkerStats(*worked) for worked in frame.workers)
         return Stats(frame.handles, frame.held, frame.programs, frame.runs, frame.compiled, workers, frame.memory)
 
+    def within(self, seconds: float | None) -> None:
+        """All that is asked has to be answered within so many seconds from now on, if there are some: else the
+        connection counts as lost."""
+        with self._lock:
+            self._check()
+            self._connection.within(seconds)
+
     def fit(self, root: bytes, renewed: Mapping[str, str] = NOTHING) -> tuple[int, int]:
         """Bytes of a defined program at the worker that would hold most of it now, and those that there are for it;
         `renewed` are inputs, by outputs, of a run that goes on from those of the last one. Where there are too few, a

@@ -76,7 +76,7 @@ class Tenant:
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._known: OrderedDict[Hashable, _Known] = OrderedDict()
-        self._count = 0
+        self._count, self._is_over = 0, False
 
     def has(self, key: Hashable) -> bool:
         """Whether the process holds a program of this root, or a part of this key, ready."""
@@ -137,6 +137,7 @@ class Tenant:
                 self._take(part.key, part.bodies(), part.planned.held, part.request)
             child, run = self._child, Run(self._number(part.key), part, given, variables, wanted)
             assert child is not None
+            self._check()
             try:
                 return run.talk(child, port, seconds)
             except Silent as silent:
@@ -149,6 +150,16 @@ class Tenant:
         """Ends the process; the next run starts another one."""
         with self._lock:
             self._end()
+
+    def stop(self) -> None:
+        """Ends the process for ever, whatever it does: a run raises ExecutionError then. Waits for nothing."""
+        self._is_over = True
+        if (child := self._child) is not None:
+            child.over.set()
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise ExecutionError("what executes the program is over")
 
     def _check_room(self, part: SlotPart) -> None:
         if part.planned.held > self.limits.memory:
@@ -186,6 +197,7 @@ class Tenant:
         """What the process responds. Raises the error that it reports, or what became of it: then it is over."""
         child = self._child
         assert child is not None
+        self._check()
         text = json.dumps(head).encode()
         try:
             came = waited(_talk(child, [LENGTH.pack(len(text)) + text, *parts], size), monotonic() + seconds)
