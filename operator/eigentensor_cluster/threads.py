@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Semaphore, Thread
 from typing import Any, TypeVar
 
@@ -30,8 +31,8 @@ class Threads:
 
     def close(self) -> None:
         """Ends them when they have done what they do; what has not begun is not done."""
-        while not self._jobs.empty():
-            if (job := self._jobs.get()) is not None:
+        with suppress(Empty):
+            while (job := self._jobs.get_nowait()) is not None:
                 job[0].cancel()
         for _ in range(self._begun):
             self._jobs.put(None)

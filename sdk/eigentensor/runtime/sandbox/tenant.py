@@ -174,6 +174,7 @@ class Tenant:
 
     def _take(self, key: Hashable, bodies: Iterable[Body], size: int, asking: _Asking) -> None:
         """Lets the process take something: these bodies are compiled for it."""
+        self._check()
         until, toolchain = monotonic() + self.limits.seconds, ""
         if self.device != devices.REFERENCE:
             bodies = tuple(dict.fromkeys(bodies))
