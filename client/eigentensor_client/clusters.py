@@ -23,6 +23,7 @@ class AtCluster:
     def __init__(self, address: str, token: str | None = None) -> None:
         """Raises ConfigError, ConnectionLost, NotAdmitted, and WorkerLost where nothing executes."""
         self._session, self._numbers, self._lock = RemoteSession(address, token), count(1), Lock()
+        self.is_over = False  #: it is lost, or was interrupted
         self._kept: OrderedDict[Captured, tuple[Values, Resident]] = OrderedDict()
         check_workers(self._session)
 
@@ -30,8 +31,13 @@ class AtCluster:
         """What a call gives. Weights that did not change since the last one are there already. Raises what the
         execution raises, and ClusterError."""
         with self._lock:
-            resident = self._resident(use.captured)
-            return resident.run({**use.inputs, **use.states}, use.variables).results
+            try:
+                resident = self._resident(use.captured)
+                return resident.run({**use.inputs, **use.states}, use.variables).results
+            except (ClusterError, KeyboardInterrupt):  # what was asked may still be answered: nothing goes on here
+                self.is_over = True
+                self._session.close()
+                raise
 
     def close(self) -> None:
         """Ends the session, and all that stays there."""
@@ -57,8 +63,8 @@ os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_i
 
 
 def executed(use: Use, address: str | None, token: str | None) -> Results:
-    """What a call gives at the cluster of an address, in this process's session there; a lost one is begun anew by the
-    next call. Raises what `AtCluster` raises."""
+    """What a call gives at the cluster of an address, in this process's session there; one that is lost, or was
+    interrupted, is begun anew by the next call. Raises what `AtCluster` raises."""
     key = os.getpid(), str(named(address)), token
     with _lock:
         if key not in _open:
@@ -66,12 +72,11 @@ def executed(use: Use, address: str | None, token: str | None) -> Results:
         there = _open[key]
     try:
         return there.executed(use)
-    except ClusterError:
-        with _lock:
-            if _open.get(key) is there:
-                del _open[key]
-        there.close()
-        raise
+    finally:
+        if there.is_over:
+            with _lock:
+                if _open.get(key) is there:
+                    del _open[key]
 
 
 @atexit.register

@@ -1,5 +1,6 @@
 """`eigentensor cluster`: its verbs, from up to down. Nothing heavy is imported before one runs."""
 
+import atexit
 import json
 import os
 import signal
@@ -57,7 +58,7 @@ def up(
         str | None, typer.Option("--log", envvar="EIGENTENSOR_INSTRUCTION_LOG", help="File that the log goes on in.")
     ] = None,
 ) -> None:
-    """Be a cluster until Ctrl-C: for this user's processes, and with --bind for others that have a token."""
+    """Be a cluster until Ctrl-C or SIGTERM: for this user's processes, and with --bind for others that have a token."""
     from eigentensor.cluster.address import own_folder
     from eigentensor.sharding.signals import Signals, load
     from eigentensor_cluster.settings import Settings, parse_bind
@@ -68,6 +69,15 @@ def up(
     from eigentensor_cluster.serving import serve
 
     serve(settings, say)
+    _leave(0)
+
+
+def _leave(code: int) -> None:
+    """Ends this process when what is registered for its end is done: kernels on threads are not waited for."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @app.command()
@@ -85,7 +95,9 @@ def worker(
     from eigentensor_cluster.worker import work
 
     address, secret = named(join), read_token(token)
-    running(work(address, secret, checked(trust, device, slots, say), slots, say, memory << 20))
+    if number := running(work(address, secret, checked(trust, device, slots, memory << 20, say), slots, say)):
+        say(f"left {address}: what it executed is executed elsewhere")
+        _leave(128 + number)
 
 
 @app.command()
@@ -116,7 +128,10 @@ def top(cluster: Cluster = None, token: Token = None) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text("\n".join(screen(before, before))), auto_refresh=False, screen=True) as live:
+    from eigentensor_cluster.running import ended_by_signals
+
+    first = Text("\n".join(screen(before, before)))
+    with ended_by_signals(), Live(first, auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(1)
             now = keeper.status()
@@ -172,9 +187,9 @@ def run(
 ) -> None:
     """Execute a program at a cluster."""
     from eigentensor.cluster.remote import RemoteSession
-    from eigentensor_cluster.running import execute, lines, written
+    from eigentensor_cluster.running import ended_by_signals, execute, lines, written
 
-    with RemoteSession(cluster, token) as session:
+    with ended_by_signals("the run is given up: nothing was written"), RemoteSession(cluster, token) as session:
         executed, results = execute(session, program, inputs or [], variables or [])
     made = written(executed, results, output)
     if as_json:

@@ -19,14 +19,26 @@ from eigentensor.cluster.frames import IDENTITY
 from eigentensor.cluster.log import Event, Log
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.program.model import Role
 from eigentensor.sharding.signals import Signals
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
 from eigentensor_cluster.queue import QUANTUM, Turns
 from eigentensor_cluster.sessions import Quota, Session, Share
-from eigentensor_cluster.sharing import Shared, Sharing, Slot, is_shared, memory_of, slots_of, whole
+from eigentensor_cluster.sharing import (
+    Room,
+    Shared,
+    Sharing,
+    Slot,
+    is_program_shared,
+    is_shared,
+    memory_of,
+    room_at_one,
+    slots_of,
+    whole,
+)
 from eigentensor_cluster.tensors import DEPTH, Job, Poison, Tensor, revived
 
-LOSSES = 3  #: workers that may go away with a run before it is taken for the reason
+LOSSES = 3  #: workers, or processes of them, that may go away with a run before it is taken for the reason
 
 
 @dataclass(eq=False, slots=True)
@@ -105,10 +117,26 @@ class Dispatcher:
 
     @property
     def memory(self) -> int:
-        """Bytes that one program may take for its buffers at the workers that are there: those of a slot, or of all
-        slots together that share programs out; 0 where there is none."""
+        """Bytes that one program may take at most for its buffers at the workers that are there: those of a slot, or of
+        all slots together that share programs out; 0 where there is none."""
         together = len(self._slots) * memory_of(self._slots) if self._slots else 0
         return max([together, *(worker.memory for worker in self.places)])
+
+    async def fit(self, session: Session, root: bytes, renewed: Sequence[tuple[int, int]]) -> Room:
+        """The room for a defined program at the workers that are there, where all that it reads comes from outside, and
+        results, by number, become inputs of a next run. Nothing is executed. Raises WorkerLost where no worker is,
+        BindingError, and what is wrong with the program."""
+        defined = session.programs.get(root)
+        if isinstance(defined, Poison):
+            raise defined.error
+        if defined is None:
+            raise BindingError(f"program {root.hex()} is not defined in this session")
+        results, inputs = len(defined.program.results), len(defined.program.named(Role.INPUT))
+        if any(result >= results or name >= inputs for result, name in renewed):
+            raise BindingError("a result, or an input, is named that the program has not")
+        if is_program_shared(session, defined, self._slots):
+            return await self._sharing.fit(session, defined, self._slots, renewed)
+        return room_at_one(defined, self.places)
 
     def settle(self, session: Session) -> None:
         """Frees what a session dropped, and begins what can begin: to be called when it took frames."""
@@ -217,7 +245,7 @@ class Dispatcher:
         return max(free, key=lambda p: (sum(t.size for t in job.recipe.inputs if p.worker in t.places), p.free))
 
     async def _execute(self, session: Session, job: Job, place: Place, expected: float) -> None:
-        spent, worker = Spent(0.0, 0), place.worker
+        spent, worker, is_begun = Spent(0.0, 0), place.worker, False
         try:
             moves = [self._bring(session, tensor, worker) for tensor in job.recipe.inputs]
             for outcome in await asyncio.gather(*moves, return_exceptions=True):
@@ -226,11 +254,12 @@ class Dispatcher:
             self._check_lives(session)
             segment, name = next(self._segments), job.recipe.defined.root.hex()[:8]
             self.log.record(Event.WORKER_SEND, f"WORKER {worker.name}", name, segment=segment, session=session.number)
+            is_begun = True
             spent = await worker.run(self._work(session, job))
             size = sum(tensor.size for tensor in job.outputs)
             self.log.record(Event.WORKER_RECV, f"WORKER {worker.name}", name, size, segment=segment)
         except WorkerLost as error:
-            self._again(session, job, error, worker.is_lost)
+            self._again(session, job, error, is_begun or worker.is_lost)
         except EigenTensorError as error:
             self._poisoned(session, job, Poison(job.recipe.sequence, error))
         else:

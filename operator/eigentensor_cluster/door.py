@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from eigentensor.cluster import frames, tls
@@ -18,6 +19,7 @@ from eigentensor_cluster.engine.joined import Joined
 from eigentensor_cluster.peers import Peer
 from eigentensor_cluster.sessions import Session, read_program
 from eigentensor_cluster.tensors import Poison, Tensor
+from eigentensor_cluster.threads import aside
 from eigentensor_cluster.tokens import Member, Tokens
 
 SECONDS = 10.0  #: until whoever comes has to have said as what
@@ -235,7 +237,7 @@ class _Conversation:
                 for sequence, frame in chunk:
                     self._recorded(sequence, frame)
                     if isinstance(frame, frames.Define):  # a large one takes long to read: others go on
-                        program = await asyncio.to_thread(read_program, frame.program)
+                        program = await aside(partial(read_program, frame.program))
                         self._session.define(sequence, frame, program)
                     elif not self._session.take(sequence, frame):
                         await self._other(sequence, frame)
@@ -275,8 +277,18 @@ class _Conversation:
             self.is_over = True
         elif isinstance(frame, frames.Stats):
             self._peer.send(self._session.statistics(sequence, self._dispatcher.memory))
+        elif isinstance(frame, frames.Fit):
+            await self._fit(sequence, frame)
         elif isinstance(frame, frames.Get):
             await self._get(sequence, frame.handle)
+
+    async def _fit(self, sequence: int, frame: frames.Fit) -> None:
+        try:
+            room = await self._dispatcher.fit(self._session, frame.root, frame.renewed)
+        except EigenTensorError as error:
+            self._peer.send(failure(sequence, sequence, error))
+        else:
+            self._peer.send(frames.Fitted(sequence, room.held, room.memory))
 
     async def _get(self, sequence: int, handle: int) -> None:
         try:

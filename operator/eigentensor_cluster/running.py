@@ -1,6 +1,8 @@
 """One program at a cluster, with what files hold: as `cluster run` executes it."""
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,30 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.model import Program
 from eigentensor.store.tensors import load_safetensors, save_safetensors
+from eigentensor.talk import say
 from eigentensor_cluster.schemas import ClusterResult, ClusterRun
 
 Values = Mapping[str, NDArray[Any]]
+
+
+@contextmanager
+def ended_by_signals(line: str = "") -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does: what it holds is let go, then the line says so, if there is one, and the
+    exit code is 128 and the signal's number."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = [(number, signal.signal(number, end)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield
+    except SystemExit:
+        if line:
+            say(line)
+        raise
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def execute(

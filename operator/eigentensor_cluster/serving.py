@@ -31,8 +31,8 @@ Say = Callable[[str], None]
 
 
 def serve(settings: Settings, say: Say) -> None:
-    """Is up until SIGTERM or Ctrl-C. Raises ConfigError for settings that do not do, ExecutionError for a device that
-    does not compute as it must."""
+    """Is up until SIGTERM or Ctrl-C, which end it at once, whatever it executes. Raises ConfigError for settings that
+    do not do, ExecutionError for a device that does not compute as it must."""
     with _alone(settings.folder):
         members = tokens.Tokens({})
         if settings.tokens is not None:
@@ -40,27 +40,49 @@ def serve(settings: Settings, say: Say) -> None:
                 tokens.write_new(settings.tokens)
                 say(f"wrote new tokens into {settings.tokens}: give each who may come a file with one of them")
             members = tokens.read(settings.tokens)
-        programs = checked(settings.trusts, settings.device, settings.slots, say) if settings.slots else None
-        running(_serve(settings, members, programs, say))
+        programs = None
+        if settings.slots:
+            programs = checked(settings.trusts, settings.device, settings.slots, settings.memory, say)
+        if running(_serve(settings, members, programs, say)):
+            say("the cluster is down")
 
 
-def checked(trusts: bool, device: str | None, slots: int, say: Say) -> Programs:
-    """What executes programs here, held to the reference. Raises ExecutionError."""
-    programs = Programs(is_trusting=trusts, device=device, slots=slots)
+def checked(trusts: bool, device: str | None, slots: int, memory: int, say: Say) -> Programs:
+    """What executes programs here, held to the reference. `memory` are the bytes that each slot has, as of `Programs`.
+    Raises ExecutionError."""
+    programs = Programs(is_trusting=trusts, device=device, slots=slots, memory=memory)
     say(f"holds {programs.device} to the reference")
     programs.check()
     return programs
 
 
-def running(main: Coroutine[Any, Any, None]) -> None:
-    """Runs a coroutine in an event loop of its own, the fastest that is installed."""
+def running(main: Coroutine[Any, Any, None]) -> int:
+    """Runs a coroutine in an event loop of its own, the fastest that is installed, until it is done, or a signal ends
+    it: SIGTERM or SIGINT, whose number is given back then; else 0."""
     factory = None
     if find_spec("uvloop") is not None:
         import uvloop
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main)
+        return runner.run(_interruptible(main))
+
+
+async def _interruptible(main: Coroutine[Any, Any, None]) -> int:
+    task, came = asyncio.ensure_future(main), list[int]()
+
+    def stop(number: int) -> None:
+        came.append(number)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not came:
+            raise
+    return came[0] if came else 0
 
 
 @contextmanager
@@ -90,11 +112,8 @@ async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs 
     door = Door(dispatcher, members, status)
     engine = None
     if programs is not None:
-        engine = InProcess(programs, settings.slots, "here", socket.gethostname(), settings.memory)
+        engine = InProcess(programs, settings.slots, "here", socket.gethostname())
         engine.exchange.secret = dispatcher.secret
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
         await door.listen_here(settings.folder / "door")
         if settings.bind is not None:
@@ -108,15 +127,14 @@ async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs 
                 await engine.exchange.listen_here(settings.folder / "exchange")
             dispatcher.join(engine)
         say(f"the cluster is up, with {settings.slots} slots of its own: {address}")
-        await stopped.wait()
+        await asyncio.Event().wait()
     finally:
-        await door.close()
+        if engine is not None:
+            engine.close()
+        await asyncio.gather(door.close(), *([] if engine is None else [engine.exchange.close()]))
         dispatcher.log.close()
         (settings.folder / "door").unlink(missing_ok=True)
         (settings.folder / "exchange").unlink(missing_ok=True)
-        if engine is not None:
-            await engine.exchange.close()
-            engine.close()
 
 
 def _certificate(folder: Path) -> tuple[ssl.SSLContext, bytes]:

@@ -23,13 +23,14 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Program, Role
 from eigentensor.regions.boxes import Box, Shape, covers, reshaped, slices, volume, whole_box
 from eigentensor.sharding.layout import Layout, axes_of
-from eigentensor.sharding.plan import Compute, Plan, Send, kept, plan
+from eigentensor.sharding.plan import Compute, Plan, Send, kept, plan, tightest
 from eigentensor.sharding.signals import Hint
 from eigentensor.sharding.transfers import Part as Taken
 from eigentensor.sharding.transfers import gathered
 from eigentensor_cluster.engine.interface import Part, Spent, Work, Worker
 from eigentensor_cluster.sessions import Session
-from eigentensor_cluster.tensors import Job, Lying, Tensor
+from eigentensor_cluster.tensors import Defined, Job, Lying, Tensor
+from eigentensor_cluster.threads import aside
 
 PLANS = 32  #: of one program that are known at a time
 Values = NDArray[Any]
@@ -69,9 +70,16 @@ def slots_of(workers: Iterable[Worker]) -> tuple[Slot, ...]:
     return tuple(Slot(worker, number) for worker in able for number in range(worker.slots))
 
 
-def hints_of(session: Session, job: Job, slots: Sequence[Slot]) -> tuple[Hint | None, ...]:
-    """What a session's signals say about a run's calls, if so many slots are there."""
-    defined = job.recipe.defined
+class Room(NamedTuple):
+    """Bytes that a program holds at the worker where it holds most, and those that there are for it: not less where it
+    finds room."""
+
+    held: int
+    memory: int
+
+
+def hints_of(session: Session, defined: Defined, slots: Sequence[Slot]) -> tuple[Hint | None, ...]:
+    """What a session's signals say about a program's calls, if so many slots are there."""
     return session.signals.hints(dict(defined.signals), len(defined.program.calls), range(len(slots)))
 
 
@@ -79,11 +87,30 @@ def is_shared(session: Session, job: Job, slots: Sequence[Slot]) -> bool:
     """Whether a run is shared out: its signals say so, what it reads lies in boxes, or it is too large for one slot."""
     if len(slots) < 2:
         return False
-    if any(tensor.is_in_boxes for tensor in job.recipe.inputs) or hints_of(session, job, slots):
+    if any(tensor.is_in_boxes for tensor in job.recipe.inputs):
         return True
-    defined = job.recipe.defined
+    return is_program_shared(session, job.recipe.defined, slots)
+
+
+def is_program_shared(session: Session, defined: Defined, slots: Sequence[Slot]) -> bool:
+    """The same of a run that reads nothing that lies in boxes."""
+    if len(slots) < 2:
+        return False
+    return bool(hints_of(session, defined, slots)) or size_of(defined) > memory_of(slots)
+
+
+def size_of(defined: Defined) -> int:
+    """Bytes of all buffers of a program, counted once."""
     defined.size = defined.size or bytes_of(defined.program)
-    return defined.size > memory_of(slots)
+    return defined.size
+
+
+def room_at_one(defined: Defined, workers: Iterable[Worker]) -> Room:
+    """The room for a program that one of these executes whole, whichever it is. Raises WorkerLost where nobody is."""
+    memory = min((worker.memory for worker in workers), default=0)
+    if not memory:
+        raise WorkerLost("no worker has joined the cluster", fix="Let one join it.", topic="cluster")
+    return Room(size_of(defined), memory)
 
 
 def memory_of(slots: Sequence[Slot]) -> int:
@@ -117,6 +144,23 @@ def layout_of(tensor: Tensor, slots: Sequence[Slot], axes: Shape) -> Layout | No
     return tuple(boxes) if any(box is not None for box in boxes) else None
 
 
+def left(program: Program, planned: Plan, renewed: Iterable[tuple[int, int]]) -> tuple[tuple[str, Layout], ...]:
+    """Where inputs lie that were results of the last run: `renewed` are both, by number."""
+    axes, names = axes_of(program), tuple(program.named(Role.INPUT))
+    layouts = dict[str, Layout]()
+    for result, name in renewed:
+        _, _, buffer, shape = program.results[result]
+        held = [(part, kept(part, buffer)) for part in planned.workers]
+        boxes = [
+            None if piece is None else reshaped(part.pieces[piece].box, axes[buffer], shape or (1,))
+            for part, piece in held
+        ]
+        whole = all(piece is None or box is not None for (_, piece), box in zip(held, boxes, strict=True))
+        if prod(shape) and whole and any(box is not None for box in boxes):
+            layouts[names[name]] = tuple(boxes)
+    return tuple(sorted(layouts.items()))
+
+
 class Sharing:
     """Makes runs of several workers. `elements` gives a tensor's, from wherever it lies."""
 
@@ -125,20 +169,34 @@ class Sharing:
 
     async def shared(self, session: Session, job: Job, slots: tuple[Slot, ...]) -> Shared:
         """The plan of a run. Raises LimitError if it has no room on these slots."""
-        defined, hints = job.recipe.defined, hints_of(session, job, slots)
+        defined, hints = job.recipe.defined, hints_of(session, job.recipe.defined, slots)
         program, layouts = defined.program, dict[str, Layout]()
         for name, tensor in zip(program.named(Role.INPUT), job.recipe.inputs, strict=True):
             if (layout := layout_of(tensor, slots, tensor.shape or (1,))) is not None:
                 layouts[name] = layout
         key = slots, tuple(sorted(layouts.items())), hints
         if key not in defined.shared:
-            planned = await asyncio.to_thread(plan, program, len(slots), key[1], hints, memory_of(slots))
+            planned = await aside(partial(plan, program, len(slots), key[1], hints, memory_of(slots)))
             while len(defined.shared) >= PLANS:
                 del defined.shared[next(iter(defined.shared))]
             defined.shared[key] = made = self._made(program, planned, slots)
             self._record(session, job, made)
         shared: Shared = defined.shared[key]
         return shared
+
+    async def fit(
+        self, session: Session, defined: Defined, slots: tuple[Slot, ...], renewed: Sequence[tuple[int, int]]
+    ) -> Room:
+        """The room for a program that is shared out, its inputs from outside, and for runs that go on from its
+        results."""
+        hints, memory, held = hints_of(session, defined, slots), memory_of(slots), 0
+        layouts: tuple[tuple[str, Layout], ...] = ()
+        known = set[tuple[tuple[str, Layout], ...]]()
+        while layouts not in known:
+            known.add(layouts)
+            planned = await aside(partial(tightest, defined.program, len(slots), layouts, hints, memory))
+            held, layouts = max(held, planned.held), left(defined.program, planned, renewed)
+        return Room(held, memory)
 
     async def execute(self, session: Session, job: Job, shared: Shared, work: Work, run: int) -> Spent:
         """Executes a run, whose results lie in boxes then. Raises what the first part raises that failed."""

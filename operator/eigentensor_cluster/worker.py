@@ -27,22 +27,18 @@ from eigentensor_cluster.engine.interface import Part, Spent, Work
 from eigentensor_cluster.peers import Peer, connect
 
 
-async def work(
-    address: Address, token: bytes, programs: Programs, slots: int, say: Callable[[str], None], memory: int = 0
-) -> None:
-    """Works for the cluster at an address until that goes away: ConnectionLost. NotAdmitted at a closed door. `memory`
-    are the bytes that each slot has; 0: its share of this machine's."""
+async def work(address: Address, token: bytes, programs: Programs, slots: int, say: Callable[[str], None]) -> None:
+    """Works for the cluster at an address until that goes away: ConnectionLost. NotAdmitted at a closed door."""
     with scratch() as folder:
         peer = await connect(address, ORDERED)
-        engine = InProcess(programs, slots, "", socket.gethostname(), memory)
+        engine = InProcess(programs, slots, "", socket.gethostname())
         try:
             if programs.is_sharing:
                 await _listens(engine.exchange, peer, folder, is_away=address.path is None)
             await _works(address, token, engine, peer, say)
         finally:
-            await peer.ended()
-            await engine.exchange.close()
             engine.close()
+            await asyncio.gather(peer.ended(), engine.exchange.close())
 
 
 async def _listens(exchange: Exchange, peer: Peer, folder: Path, *, is_away: bool) -> None:

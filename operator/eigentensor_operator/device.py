@@ -14,7 +14,7 @@ from eigentensor import timed
 from eigentensor.cache import default_folder
 from eigentensor.cluster.address import of_device
 from eigentensor.cluster.remote import RemoteSession
-from eigentensor.cluster.resident import Resident, check_workers, conform, room
+from eigentensor.cluster.resident import Resident, conform, room
 from eigentensor.errors import ConnectionLost, LimitError
 from eigentensor.program import Program, Role, encode
 from eigentensor.program.binding import Results
@@ -25,9 +25,10 @@ from eigentensor.runtime import devices, selftest
 from eigentensor.runtime.sandbox.execution import compile_sandboxed, run_sandboxed
 from eigentensor.tracing import Retrace
 from eigentensor_operator.policy import Policy
+from eigentensor_operator.there import ProgramThere, lacks
 
 SELFTEST = 300.0  # seconds
-ANSWER = 30.0  # seconds that a cluster may take to say how it stands
+ANSWER = 120.0  # seconds that a cluster may take to say how it stands, and whether a program finds room
 PAUSE = 0.02  # seconds between looks at what a cluster has executed
 
 
@@ -55,8 +56,9 @@ class Device:
         """Whether `compile` compiles: else an execution does."""
         return True
 
-    def most(self) -> int | None:
-        """Bytes that a program may take for its buffers now; None: `memory` says it."""
+    def lacks(self, program: Program, repeat: int) -> tuple[int, int] | None:
+        """Bytes that a program needs in one place, repeated so often, and those that there are now, if they are too
+        few; None where they are enough, or `memory` says it."""
         return None
 
     def compile(self, program: Program, seconds: float) -> None:
@@ -76,6 +78,11 @@ class Device:
     def warm(self, program: Program, weights: Path | None, seconds: float) -> Warm:
         """The program with its weights, ready for call after call, each of which takes `seconds` at most. Raises what
         `WarmExecution` raises."""
+        return self.served(program, weights, seconds)
+
+    def served(self, program: Program, weights: Path | None, seconds: float) -> WarmExecution:
+        """The program with its weights for paid calls; a start takes `seconds` at most. Raises what `WarmExecution`
+        raises."""
         within = confined.limits(self.memory, seconds)
         return WarmExecution(program, weights, within, device=self.name, unsafe=self.unsafe)
 
@@ -121,26 +128,47 @@ class Cluster(Device):
         """As `Device.is_ahead`: workers compile what they execute."""
         return False
 
-    def most(self) -> int | None:
-        """As `Device.most`: what the workers have that are there. Raises WorkerLost where there is none."""
+    def lacks(self, program: Program, repeat: int) -> tuple[int, int] | None:
+        """As `Device.lacks`, by the plan for the workers that are there. Raises WorkerLost where there is none."""
         with self.session(ANSWER) as session:
-            return check_workers(session)
+            return lacks(session, program, repeat)
 
     def compile(self, program: Program, seconds: float) -> None:
         """As `is_ahead` says: nothing."""
 
     def execute(self, bound: BoundProgram, seconds: float, seed: bytes) -> Results:
-        """As `Device.execute`."""
-        chosen = sample.choose(bound.program, bound.repeat, seed, room(bound.program))
+        """As `Device.execute`. Where the workers have no room for what the sample keeps besides, it is one of the
+        program's results alone: `lacks` has seen that there is room for these."""
         with self.session(seconds) as session:
-            resident = Resident(session, bound.program)
-            observed = resident.run(bound.tensors, bound.variables, bound.repeat, chosen.keep)
+            resident, most = Resident(session, bound.program), room(bound.program)
+            while True:
+                chosen = sample.choose(bound.program, bound.repeat, seed, most)
+                try:
+                    observed = resident.run(bound.tensors, bound.variables, bound.repeat, chosen.keep)
+                    break
+                except LimitError:
+                    if not most:
+                        raise
+                    most = 0
         sample.recheck(bound, chosen, observed.kept, seed)
         return observed.results
 
     def warm(self, program: Program, weights: Path | None, seconds: float) -> Warm:
         """As `Device.warm`; all calls together have `seconds`."""
         return _WarmThere(self, program, weights, seconds)
+
+    def served(self, program: Program, weights: Path | None, seconds: float) -> WarmExecution:
+        """As `Device.served`, in a session that lives as long as what is served."""
+
+        def elsewhere(program: Program, weights: Tensors) -> ProgramThere:
+            return ProgramThere(self._begun, program, weights, seconds)
+
+        within = confined.limits(self.memory, seconds)
+        return WarmExecution(program, weights, within, elsewhere=elsewhere, room=room(program))
+
+    def _begun(self, seconds: float | None = None) -> RemoteSession:
+        token = None if self.token is None else str(self.token)
+        return RemoteSession(str(of_device(self.name)), token, seconds=seconds)
 
     def computing(self, program: Program, seconds: float) -> float:
         """As `Device.computing`, in seconds of slots."""
@@ -170,8 +198,7 @@ class Cluster(Device):
     @contextmanager
     def session(self, seconds: float) -> Iterator[RemoteSession]:
         """A session of its own; LimitError is raised in the block for what is not answered within so many seconds."""
-        end, token = time.monotonic() + seconds, None if self.token is None else str(self.token)
-        with _until(end), RemoteSession(str(of_device(self.name)), token, seconds=seconds) as session:
+        with _until(time.monotonic() + seconds), self._begun(seconds) as session:
             yield session
 
 

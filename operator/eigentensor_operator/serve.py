@@ -27,7 +27,7 @@ from eigentensor_operator.calls.server import call_server, call_service
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
-from eigentensor_operator.device import Cluster, Device, device_of
+from eigentensor_operator.device import Device, device_of
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import NodeServer, Service, Status, node_app
 from eigentensor_operator.policy import Policy
@@ -49,11 +49,6 @@ def serve(settings: Settings) -> None:
         available()
     unsafe, token = settings.unsafe_no_sandbox, settings.cluster_token
     device = device_of(settings.device, settings.max_memory, unsafe=unsafe, token=token)
-    if settings.calls and isinstance(device, Cluster):
-        raise ConfigError(
-            "paid calls are not executed at a cluster",
-            fix="Leave CALLS out, or serve them as another operator whose device is its machine's.",
-        )
     with ExitStack() as held:
         chain = Chain(
             network, account, settings.data_dir / "transactions.sqlite",
@@ -107,7 +102,7 @@ def batches_of(
     without the signer's `key`."""
     operator, domain, calls = policy.operator, chain.deployment.channels_domain, None
     if key is not None:
-        calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway))
+        calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway, device))
     sources = held.enter_context(closing(Sources(gateway, domain, chain.account)))
     hands = BatchSteps(chain, calls, sources, device, settings.drain_file, operator)
     journal = held.enter_context(closing(BatchStore(settings.batches)))

@@ -145,8 +145,8 @@ class Steps:
     def _prepare(self, case: Case, _: int) -> Outcome:
         bound, failed = self._load(case.uuid, case.order), partial(Undone, case.uuid, Step.PREPARE)
         assert case.needs is not None
-        if (most := self._device.most()) is not None and case.needs.memory > most:
-            return failed(Reason(Code.MEMORY, f"{case.needs.memory} bytes", f"{most} bytes", lasting=False))
+        if (lack := self._device.lacks(bound.program, case.order.repeat)) is not None:
+            return failed(Reason(Code.MEMORY, f"{lack[0]} bytes", f"{lack[1]} bytes", lasting=False))
         try:
             self._device.compile(bound.program, preparing.limit(self._policy, case.compile_seconds))
         except LimitError as error:

@@ -12,6 +12,7 @@ EigenTensorError
 │   ├── SandboxError        the sandbox ended the program, or what it left is no result
 │   │   └── NoSandbox       this machine cannot confine a program
 │   ├── LimitError          time, memory, processes or files ran out
+│   │   └── ProcessKilled   the system killed the program's process, for want of memory, or somebody did
 │   └── WrongBits           the device computes otherwise than the reference
 ├── WitnessError            a witness of one step is incomplete, malformed, or of another claim
 ├── DisputeError            the game about a result
@@ -143,6 +144,10 @@ class NoSandbox(SandboxError):
 
 class LimitError(ExecutionError):
     """Time, memory, processes or files ran out."""
+
+
+class ProcessKilled(LimitError):
+    """Once more may do well: nothing says that it was the program."""
 
 
 class WrongBits(ExecutionError):

@@ -29,6 +29,7 @@ from eigentensor.channel.state import BatchState, Breach
 from eigentensor.errors import BlobNotFound, CallConflict, ChannelClosed, ChannelSpent, ServiceBusy
 from eigentensor.program import Role
 from eigentensor.reexecution.confined import execute, limits
+from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor_operator.calls.interface import DrawnShare, Load
 from eigentensor_operator.calls.ledger import Ledger
@@ -414,8 +415,9 @@ def test_a_failed_call_refuses_those_behind_it(
     async def killed(*arguments: Any) -> Any:
         await asyncio.to_thread(hold.wait, 30)
         monkeypatch.setattr(execution, "execute_all_async", run)
-        execution._warm._child.process.kill()  # type: ignore[union-attr]
-        execution._warm._child.ended.wait(30)  # type: ignore[union-attr]
+        assert isinstance(execution._warm, WarmProgram) and execution._warm._child is not None
+        execution._warm._child.process.kill()
+        execution._warm._child.ended.wait(30)
         return await run(*arguments)
 
     monkeypatch.setattr(execution, "execute_all_async", killed)

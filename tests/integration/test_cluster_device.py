@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from eigentensor import merkle
 from eigentensor.cluster.address import Address
 from eigentensor.cluster.frames import Role
 from eigentensor.cluster.log import Event
+from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.dispute import Side
 from eigentensor.errors import ConfigError, ConnectionLost, LimitError, NotAdmitted, WorkerLost, WrongBits
 from eigentensor.graph import GraphBuilder
@@ -25,10 +27,12 @@ from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State, order_uuid
 from eigentensor.tracing import Retrace
 from eigentensor_client.verbs import doctor
+from eigentensor_cluster.sharing import bytes_of
 from eigentensor_cluster.tokens import Member
 from eigentensor_operator.device import Device, device_of
 from support.clusters import LyingInPart, cluster, liar
 from support.generated.programs import Example
+from support.programs import sharded
 from support.programs.worked_examples import layer
 from support.screens.objects import hold
 from support.stories.daemons import example_with_everything
@@ -92,10 +96,48 @@ def test_a_task_that_is_too_large_for_each_worker_is_shared_out_and_has_the_same
         for _ in range(workers):
             c.joined(memory=size * 4 // 5)
         device = at(c.address)
-        assert device.most() == workers * (size * 4 // 5)
+        assert device.lacks(example.program, 1) is None
         assert root_of(device, bound_of(example)) == right(example)
         plans = [entry for entry in c.dispatcher.log.entries() if entry.event is Event.PLAN]
         assert plans, "it was shared out"
+
+
+def test_what_finds_no_room_is_known_by_the_plan_before_anything_is_executed(tmp_path: Path) -> None:
+    """Also where all slots together have enough for it."""
+    example = product(64)
+    size = needs_of(example.program, 1).memory
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        device = at(c.address)
+        with pytest.raises(WorkerLost, match="no worker has joined"):
+            device.lacks(example.program, 1)
+        c.joined(memory=size // 2)
+        whole = bytes_of(example.program)
+        assert device.lacks(example.program, 1) == (whole, size // 2)
+        c.joined(memory=size // 2)
+        assert c.call(lambda: c.dispatcher.memory) >= size - 1
+        root = session.define(example.program)
+        lack = device.lacks(example.program, 1)
+        assert lack is not None and size // 2 == lack[1] < lack[0] < whole and session.fit(root) == lack
+        with pytest.raises(LimitError, match=f"on 2 workers the program needs {lack[0]:,} bytes"):
+            root_of(device, bound_of(example))
+        for _ in range(2):
+            c.joined(memory=size // 2)
+        assert device.lacks(example.program, 1) is None
+        held, memory = session.fit(root)
+        assert 0 < held <= memory == size // 2 and root_of(device, bound_of(example)) == right(example)
+
+
+def test_a_repeated_task_that_finds_room_is_executed_with_a_sample_that_does(tmp_path: Path) -> None:
+    graph, given = sharded.captured("mlp step"), sharded.tensors("mlp step")
+    program = replace(graph.program, max_repeat=4)
+    bound, bare = BoundProgram(program, (), given, {}, 3), with_inputs_alone(program).program
+    with cluster(tmp_path / "c") as c:
+        for _ in range(2):
+            c.joined(device="PYTHON", memory=bytes_of(bare) * 3 // 4)
+        device = at(c.address)
+        assert device.lacks(program, 3) is None
+        assert root_of(device, bound) == right(Example(program, given, {}, 3))
+        assert any(entry.event is Event.MOVE for entry in c.dispatcher.log.entries())
 
 
 def test_calls_of_others_are_checked_by_a_program_that_stays_with_its_weights(tmp_path: Path) -> None:
@@ -121,7 +163,7 @@ def test_what_hinders_a_cluster_is_said_by_its_name(tmp_path: Path) -> None:
         device_of("cluster:somewhere", MEMORY)
     away = at(Address(tmp_path / "nobody" / "door"))
     (tmp_path / "nobody").mkdir(mode=0o700)
-    for ask in (away.check, away.most, lambda: root_of(away, bound)):
+    for ask in (away.check, lambda: away.lacks(layer().program, 1), lambda: root_of(away, bound)):
         with pytest.raises(ConnectionLost, match="no cluster answers at"):
             ask()
     (tmp_path / "token").write_text("77" * 32)

@@ -3,6 +3,7 @@ one of them computed wrongly, and final though a worker was killed, or the whole
 
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 
 from eigentensor import economics, reference
-from eigentensor.chain import anvil_account, to_wei
+from eigentensor.chain import Chain, anvil_account, to_wei
+from eigentensor.channel import BatchState
 from eigentensor.economics import WAD
 from eigentensor.graph import GraphBuilder
-from eigentensor.merkle import operators_root
-from eigentensor.store import LocalStore
+from eigentensor.merkle import operators_root, program_root
+from eigentensor.program import encode
+from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import GameEnded, State
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
@@ -23,7 +26,19 @@ from eigentensor_client.task_view import TaskView
 from eigentensor_local.anvil import join
 from eigentensor_local.devnet import Devnet, Party
 from support.clusters import Processes, cluster, liar
-from support.stories.daemons import TERMS, network_of, pass_draw, pass_window, start, until, wait_for
+from support.stories.call_operators import HttpCaller
+from support.stories.calls import scaling
+from support.stories.daemons import (
+    TERMS,
+    network_of,
+    party_of,
+    pass_draw,
+    pass_window,
+    start,
+    until,
+    url_of,
+    wait_for,
+)
 
 pytestmark = pytest.mark.slow
 STEPS = 400
@@ -168,6 +183,38 @@ def test_a_cluster_that_goes_and_comes_back_costs_neither_stake_nor_penalty(
     pass_window(net, client, task)
     assert client.wait(task, "final", timeout=60).state is State.FINAL
     assert client.chain.market.balance_of(party.address).balance - before == TERMS.max_price
+
+
+def test_paid_calls_are_executed_by_a_cluster_whose_worker_is_killed_and_committed(
+    net: Devnet, processes: Processes, tmp_path: Path
+) -> None:
+    processes.up("--workers", "0")
+    first = processes.worker()
+    with Chain(net.network, anvil_account(2), tmp_path / "client.sqlite") as chain:
+        chain.token.mint(chain.address, to_wei("1"))
+        party, data = party_of(net, chain, "calls"), encode(scaling())
+        store = LocalStore(tmp_path / "blobs")
+        with closing(GatewayClient(net.network.gateway_url, store)) as gateway:
+            gateway.upload(store.put(data))
+        table = f'[[call_programs]]\nprogram = "{program_root(data).hex()}"\nprice = "0.0001"\nrepeat = 1\n'
+        (party.folder / "operator.toml").write_text(table)
+        cluster_of = {"device": f"cluster:{processes.address}", "cluster_token": str(processes.folder / "client")}
+        running = start(net, party, calls="127.0.0.1:0", call_epoch="200", **cluster_of)
+        caller = HttpCaller(chain, url_of(running))
+        batch = caller.batch(1)
+        until(lambda: chain.channels.batch_at(batch).state is BatchState.BEGUN)
+        caller.open(to_wei("0.1"))
+        caller.call(2)
+        runs = sum(session.runs for session in processes.status().sessions)
+        caller.call(3)
+        assert sum(session.runs for session in processes.status().sessions) == runs + 1
+        processes.worker()
+        first.send_signal(signal.SIGKILL)
+        caller.call(4)
+        net.anvil.mine_past(chain.channels.batch_at(batch).begun_at + caller.offer.epoch // 2)
+        until(lambda: chain.channels.batch_at(batch).state is BatchState.COMMITTED)
+        assert chain.channels.batch_at(batch).leaves == 3 and running.running
+        caller.close()
 
 
 def test_a_wrong_bit_of_one_worker_is_convicted(net: Devnet, client: Client, tmp_path: Path) -> None:

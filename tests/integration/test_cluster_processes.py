@@ -225,12 +225,13 @@ def test_seven_rows_lie_on_three_processes(processes: Processes) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_shared_steps_changes_no_bit(processes: Processes) -> None:
+@pytest.mark.parametrize("trust", [["--trust"], []], ids=["trusted", "confined"])
+def test_a_worker_that_is_killed_in_shared_steps_changes_no_bit(trust: list[str], processes: Processes) -> None:
     p, chance, program = processes, random.Random(int(time.time())), sharded.captured("mlp step").program
-    p.up("--workers", "0", "--trust")
+    p.up("--workers", "0")
     hints, losses = PLACES["along the batch"](program, 2), list[list[bytes]]()
     for kill in range(1 + int(os.environ.get("KILLS", "3"))):
-        there = [p.worker("--trust") for _ in range(3 if kill else 1)]
+        there = [p.worker(*trust) for _ in range(3 if kill else 1)]
         with p.session() as session:
             steps, last = Steps(Shared(session, program, hints)), chance.randrange(3, 35)
             for step in range(40):

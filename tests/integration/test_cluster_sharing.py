@@ -1,6 +1,10 @@
 """One program on several workers of a cluster: the bits of one, boxes from worker to worker, nothing by the door."""
 
 import asyncio
+import os
+import signal
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +20,11 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Program
 from eigentensor.program.codec import SEMANTICS
 from eigentensor.runtime.sharded.mail import MailClosed
+from eigentensor_cluster.engine import executing
 from eigentensor_cluster.engine.exchange import Exchange
 from eigentensor_cluster.peers import connect
 from eigentensor_cluster.tokens import Member
-from support.clusters import F32, Cluster, added, cluster, square
+from support.clusters import F32, Cluster, added, children, cluster, square
 from support.programs import sharded
 from support.programs.placements import PLACES, along, in_stages
 from support.sharing import Shared, Steps, alike, expected, moved, placed, sent, through_dispatcher
@@ -41,6 +46,70 @@ def test_a_run_on_several_workers_has_the_bits_of_the_reference(place: str, tmp_
         assert alike(shared.once(tensors), expected(program, tensors))
         log = c.dispatcher.log.entries()
         assert moved(log) == sent(log)
+
+
+@pytest.mark.parametrize("place", ["along the batch", "along features or channels", "in stages"])
+def test_a_run_in_the_sandboxes_of_several_workers_has_the_bits_of_the_reference(place: str, tmp_path: Path) -> None:
+    program, tensors = sharded.captured("mlp").program, sharded.tensors("mlp")
+    with cluster(tmp_path / "c") as c, c.session() as session, c.session() as other:
+        for is_trusting in (False, place == "in stages"):
+            c.joined(device=REFERENCE, is_trusting=is_trusting)
+        shared = Shared(session, program, PLACES[place](program, 2))
+        assert alike(shared.once(tensors), expected(program, tensors))
+        log = c.dispatcher.log.entries()
+        assert moved(log) == sent(log) and len(placed(log)) == len(program.calls)
+        if place == "along the batch":  # another session has processes of its own, and whole programs too
+            other.put(1, square(6), F32)
+            other.run(other.define(added(6)), {"x": 1, "y": 1}, {"output": 2})
+            assert np.array_equal(other.get(2), square(6) * 2) and len(children()) == 3
+
+
+def test_processes_are_killed_in_the_middle_of_shared_steps_and_no_bit_changes(tmp_path: Path) -> None:
+    program, count = sharded.captured("mlp step").program, 8
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        for _ in range(2):
+            c.joined(device=REFERENCE, is_trusting=False)
+        steps = Steps(Shared(session, program, along(0)(program, 2)))
+        for step in range(count):
+            steps.step()
+            if step in (2, 5):
+                session.get(steps.losses[0])
+                os.kill(max(children()), signal.SIGKILL)
+        assert steps.read() == alone(count, tmp_path / "alone")
+        assert len(c.dispatcher.places) == 2
+
+
+def test_a_process_that_hangs_or_is_always_killed_ends_its_run_with_an_error_and_the_workers_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, tensors = sharded.captured("mlp").program, sharded.tensors("mlp")
+    over = threading.Event()
+
+    def killing() -> None:
+        while not over.wait(0.01):
+            for child in children():
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        for _ in range(2):
+            c.joined(device=REFERENCE, is_trusting=False)
+        shared = Shared(session, program, along(1)(program, 2))
+        assert alike(shared.once(tensors), expected(program, tensors))
+        with monkeypatch.context() as patch, pytest.raises(LimitError, match="took too long"):
+            patch.setattr(executing, "SECONDS", 0.5)
+            os.kill(max(children()), signal.SIGSTOP)
+            shared.once(tensors)
+        killer = threading.Thread(target=killing)
+        killer.start()
+        try:
+            with pytest.raises(WorkerLost, match="3 workers that executed it went away"):
+                shared.once(tensors)
+        finally:
+            over.set()
+            killer.join()
+        assert len(c.dispatcher.places) == 2
+        assert alike(shared.once(tensors), expected(program, tensors))
 
 
 def test_the_log_says_what_signals_wanted_and_what_was_moved(tmp_path: Path) -> None:

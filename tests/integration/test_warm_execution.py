@@ -101,6 +101,7 @@ def test_calls_that_come_together_give_what_each_gives_alone(small: WarmExecutio
     calls = [call(seed) for seed in range(5)]
     expected = [merkle.results_root(small.program, small.execute(call, {}, 1, 60)) for call in calls]
     end = time.monotonic() + 60
+    assert isinstance(small._warm, WarmProgram)
     while not small._warm.widths:
         assert roots(small, together(small, calls)) == expected
         assert time.monotonic() < end

@@ -98,6 +98,8 @@ SOME = st.one_of(
     st.builds(frames.Free, handles),
     st.builds(frames.Configure, names),
     st.builds(frames.Stats),
+    st.builds(frames.Fit, st.binary(min_size=32, max_size=32), st.lists(st.tuples(u32, u32), max_size=3).map(tuple)),
+    st.builds(frames.Fitted, u64, u64, u64),
     st.builds(frames.Watch, st.sampled_from(Topic)),
     st.builds(frames.Tenant, u64),
     st.builds(frames.End, u64),

@@ -8,11 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from eigentensor.cluster.address import Address
@@ -67,8 +68,8 @@ class Cluster:
 
     def here(self, slots: int = 1, device: str = "CPU", memory: int = 0) -> InProcess:
         """Lets it have slots in this process."""
-        programs = Programs(is_trusting=True, device=device, slots=slots)
-        return self.takes(InProcess(programs, slots, "here", socket.gethostname(), memory))
+        programs = Programs(is_trusting=True, device=device, slots=slots, memory=memory)
+        return self.takes(InProcess(programs, slots, "here", socket.gethostname()))
 
     def takes(self, worker: InProcess) -> InProcess:
         """Lets a worker of this process join."""
@@ -85,12 +86,14 @@ class Cluster:
         memory: int = 0,
         address: Address | None = None,
         token: bytes = bytes(32),
+        *,
+        is_trusting: bool = True,
     ) -> "Future[None]":
         """Lets a worker join over the socket, or elsewhere, in this process; cancelling what is given ends it."""
-        programs = Programs(is_trusting=True, device=device, slots=slots)
+        programs = Programs(is_trusting=is_trusting, device=device, slots=slots, memory=memory)
         before = set(self.dispatcher.places)
         joining = asyncio.run_coroutine_threadsafe(
-            work(address or self.address, token, programs, slots, lambda line: None, memory), self.loop
+            work(address or self.address, token, programs, slots, lambda line: None), self.loop
         )
         self._joined.append(joining)
         self.until(lambda: bool(self.dispatcher.places.keys() - before) or joining.done())
@@ -139,6 +142,16 @@ def cluster(
         made.close()
 
 
+def children() -> set[int]:
+    """Processes of tenants that this process began."""
+    found = set()
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if one.cmdline()[1:3] == ["-m", "eigentensor.runtime.sandbox.tenant_child"]:
+                found.add(one.pid)
+    return found
+
+
 class Lying(Programs):
     """Computes one wrong bit of every result that is called output."""
 
@@ -160,7 +173,7 @@ class LyingInPart(InProcess):
     """Executes its part of a run rightly, and gives one wrong bit of the first box that is asked of it."""
 
     def __init__(self, memory: int) -> None:
-        super().__init__(Programs(is_trusting=True, device="CPU"), 1, "liar", socket.gethostname(), memory)
+        super().__init__(Programs(is_trusting=True, device="CPU", memory=memory), 1, "liar", socket.gethostname())
         self._has_lied = False
 
     async def get_box(self, session: int, number: int, axes: Shape, box: Box) -> NDArray[Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from eigentensor import merkle
 from eigentensor.chain import Chain
+from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.errors import ConfigError
 from eigentensor.program import Role, encode
 from eigentensor.program.cost import Needs, needs_of
@@ -92,11 +93,13 @@ def test_what_needs_more_memory_than_the_workers_have_is_declined(
     gateway: GatewayClient, tmp_path: Path, order: Order
 ) -> None:
     with cluster(tmp_path / "c") as c:
-        for memory in (500, 600):
+        for memory in (10, 11):
             c.joined(memory=memory)
-        declined = prepared(gateway, tmp_path, order, Needs(1, 1001))
+        declined = prepared(gateway, tmp_path, order, Needs(1, 20))
         assert isinstance(declined, Undone)
-        assert declined.reason == Reason(Code.MEMORY, "1001 bytes", "1000 bytes", lasting=False)
+        with c.session() as session:
+            held, _ = session.fit(session.define(with_inputs_alone(EXAMPLE.program).program))
+        assert declined.reason == Reason(Code.MEMORY, f"{held} bytes", "10 bytes", lasting=False)
 
 
 def test_what_is_not_tried_has_to_have_time_for_compiling(gateway: GatewayClient, tmp_path: Path, order: Order) -> None:

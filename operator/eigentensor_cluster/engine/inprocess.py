@@ -1,46 +1,43 @@
 """Slots of this process: threads that execute programs, or parts of them, and the tensors of each session."""
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
-from eigentensor.errors import BindingError, ConnectionLost, ExecutionError, LimitError, WorkerLost
+from eigentensor.errors import BindingError, ConnectionLost, ExecutionError, LimitError, ProcessKilled, WorkerLost
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Role
-from eigentensor.regions.boxes import Box, Shape
+from eigentensor.regions.boxes import Box, Shape, extents_of_box
+from eigentensor.runtime.sandbox.boxed import SlotPart
 from eigentensor.runtime.sharded.mail import Mail, MailClosed
 from eigentensor.sharding.layout import axes_of
 from eigentensor.sharding.plan import kept
 from eigentensor_cluster.engine.exchange import Exchange
-from eigentensor_cluster.engine.executing import MEMORY, Programs
+from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.interface import Part, Spent, Work
-from eigentensor_cluster.engine.parts import Assigned, Boxes, Parts, Store
+from eigentensor_cluster.engine.parts import Assigned, Boxes, Key, Store
+from eigentensor_cluster.threads import Threads
 
 
 class InProcess:
     """A worker whose slots are threads of this process. Sessions that end while it executes leave nothing.
 
-    It takes part in what several execute together if its clients are trusted and its device has no memory of its own;
-    workers of other processes reach it if its `exchange` listens.
+    It takes part in what several execute together if its device has no memory of its own; workers of other processes
+    reach it if its `exchange` listens.
     """
 
     is_lost = False
 
-    def __init__(self, programs: Programs, slots: int, name: str, host: str, memory: int = 0) -> None:
-        """`memory` are the bytes that each slot has for a program's buffers; 0: its share of this machine's,
-        or what programs of strangers may take."""
+    def __init__(self, programs: Programs, slots: int, name: str, host: str) -> None:
         self.programs, self.slots, self.name, self.host, self.device = programs, slots, name, host, programs.device
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self.memory = memory or (machine // slots if programs.is_trusting else MEMORY)
+        self.memory = programs.memory
         self.exchange = Exchange()
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="slot")
-        self._parts = Parts(programs.device, programs.threads)
+        self._threads = Threads(slots, "slot")
         self._stores: dict[int, Store] = {}
 
     @property
@@ -78,11 +75,11 @@ class InProcess:
                     held[number] = outputs[result.name]
             return Spent(time.perf_counter() - start, compiled)
 
-        return asyncio.get_running_loop().run_in_executor(self._threads, execute)
+        return self._threads.run(execute)
 
     def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
         """As `Worker.share`."""
-        store, loop = self._store(work.session), asyncio.get_running_loop()
+        store = self._store(work.session)
         if part.number not in store.assigned:
             slots = tuple(part.addresses[at] for at in part.slots)
             store.assigned[part.number] = Assigned(work.program, slots, part.parts)
@@ -91,7 +88,7 @@ class InProcess:
         assigned = store.assigned[part.number]
         mail = self.exchange.begin(run, assigned.slots, assigned.parts.keys())
         jobs = [
-            loop.run_in_executor(self._threads, self._executed, store, work, part.number, assigned, slot, mail)
+            self._threads.run(partial(self._executed, store, work, part.number, assigned, slot, mail))
             for slot in assigned.parts
         ]
         return self._shared(run, jobs)
@@ -143,12 +140,11 @@ class InProcess:
     def end(self, session: int) -> None:
         """As `Worker.end`."""
         self._stores.pop(session, None)
-        self._parts.end(session)
-        self._threads.submit(self.programs.end, session)
+        self.programs.end(session)
 
     def close(self) -> None:
-        """Ends the threads when they have done what they do, and the programs that are ready."""
-        self._threads.shutdown(cancel_futures=True)
+        """Ends the programs, also those that are executed, and the threads."""
+        self._threads.close()
         self.programs.close()
 
     def _store(self, session: int) -> Store:
@@ -157,37 +153,48 @@ class InProcess:
 
     def _executed(self, store: Store, work: Work, plan: int, assigned: Assigned, slot: int, mail: Mail) -> Spent:
         """The life of a part on a thread: what it is given, its steps, what is kept of its results."""
-        start, program = time.perf_counter(), work.program
-        numbers = dict(zip(program.named(Role.INPUT), work.inputs, strict=True))
+        start, program, port = time.perf_counter(), work.program, mail.port(slot)
+        part = SlotPart(Key(work.session, plan, slot), program, assigned.parts[slot])
+        kept_pieces = {
+            number: (result.buffer, piece)
+            for number, result in zip(work.outputs, program.results, strict=True)
+            if number and (piece := kept(part.planned, result.buffer)) is not None
+        }
+        wanted = list(dict.fromkeys(piece for _, piece in kept_pieces.values()))
         try:
             with _explained():
-                worker, port = self._parts.ready(work.session, plan, assigned)[slot], mail.port(slot)
-                for given in worker.planned.given:
-                    buffer, box, _ = worker.planned.pieces[given]
-                    if program.buffers[buffer].role is Role.CONSTANT:
-                        continue
-                    number = numbers[program.buffers[buffer].name]
-                    elements = store.part(number, axes_of(program)[buffer], box)
-                    if elements is None:
-                        raise BindingError(f"box {list(box)} of tensor {number} is not at this worker")
-                    worker.fill(given, elements)
-                worker.run(work.variables, port)
-            for number, result in zip(work.outputs, program.results, strict=True):
-                piece = kept(worker.planned, result.buffer)
-                if number and piece is not None:
-                    box, elements = worker.planned.pieces[piece].box, worker.pieces[piece].copy()
-                    store.boxes.setdefault(number, {})[slot] = Boxes(axes_of(program)[result.buffer], box, elements)
+                made = self.programs.share(part, self._given(store, work, part), work.variables, wanted, port)
         except BaseException:
             mail.close()  # nobody waits for it
             raise
+        for number, (buffer, piece) in kept_pieces.items():
+            box, elements = part.planned.pieces[piece].box, made[wanted.index(piece)]
+            own = Boxes(axes_of(program)[buffer], box, elements.reshape(extents_of_box(box)))
+            store.boxes.setdefault(number, {})[slot] = own
         return Spent(time.perf_counter() - start, 0, port.sent)
+
+    def _given(self, store: Store, work: Work, part: SlotPart) -> list[NDArray[Any]]:
+        """The elements of what a part is given. Raises BindingError for a box that is not there."""
+        numbers, axes = dict(zip(work.program.named(Role.INPUT), work.inputs, strict=True)), axes_of(work.program)
+        given = []
+        for piece in part.given:
+            buffer, box, _ = part.planned.pieces[piece]
+            number = numbers[work.program.buffers[buffer].name]
+            elements = store.part(number, axes[buffer], box)
+            if elements is None:
+                raise BindingError(f"box {list(box)} of tensor {number} is not at this worker")
+            given.append(elements)
+        return given
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raises LimitError, ExecutionError for what an execution lacks."""
+    """Raises LimitError, ExecutionError for what an execution lacks, WorkerLost for one that is lost with its process:
+    it is executed again, like those of a worker that goes away."""
     try:
         yield
+    except ProcessKilled as error:
+        raise WorkerLost(error.what) from error
     except MemoryError as error:
         raise LimitError("out of memory", fix="Run a smaller program.") from error
     except OSError as error:

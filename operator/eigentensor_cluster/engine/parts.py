@@ -2,25 +2,32 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.numerics.storage import STORAGE
-from eigentensor.program.model import Program, Role
+from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, Shape, covers, extents_of_box, reshaped, slices, whole_box, within
+from eigentensor.runtime.sandbox.boxed import SlotPart
 from eigentensor.runtime.sharded.machines import Machine, machine_of
-from eigentensor.runtime.sharded.worker import Worker
-from eigentensor.sharding.layout import axes_of
+from eigentensor.runtime.sharded.mail import Port
+from eigentensor.runtime.sharded.worker import Worker, constants
 from eigentensor.sharding.plan import WorkerPlan
 
 Values = NDArray[Any]
 
 READY = 16  #: plans that are held ready, with all memory that they take
+
+
+class Key(NamedTuple):
+    """Which part of a plan: that of a slot of it."""
+
+    session: int
+    plan: int
+    slot: int
 
 
 class Assigned(NamedTuple):
@@ -73,42 +80,41 @@ class Store:
 
 
 class Parts:
-    """Holds parts of plans ready. Safe for several threads."""
+    """Holds parts of plans ready, in this process. Safe for several threads, of which one has a part at a time."""
 
     def __init__(self, device: str, threads: int) -> None:
         self._device, self._threads = device, threads
         self._machine: Machine | None = None
         self._lock = threading.Lock()
-        self._ready: OrderedDict[tuple[int, int], dict[int, Worker]] = OrderedDict()
+        self._ready: OrderedDict[Key, Worker] = OrderedDict()
 
-    def ready(self, session: int, plan: int, assigned: Assigned) -> dict[int, Worker]:
-        """What executes a plan, by slot, compiled if need be. Raises ExecutionError for what cannot be compiled."""
-        with self._lock:
-            key = session, plan
-            if key not in self._ready:
-                machine = self._machine = self._machine or machine_of(
-                    self._device, Cache(default_folder()), self._threads
-                )
-                made = {slot: Worker(assigned.program, part, machine) for slot, part in assigned.parts.items()}
-                for worker in made.values():
-                    worker.give(_constants(assigned.program))
-                self._ready[key] = made
-                while len(self._ready) > READY:
-                    self._ready.popitem(last=False)
-            self._ready.move_to_end(key)
-            return self._ready[key]
+    def share(
+        self, part: SlotPart, given: Sequence[Values], variables: Sequence[int], wanted: Sequence[int], port: Port
+    ) -> list[Values]:
+        """As `Ready.share`. Raises ExecutionError for what cannot be compiled."""
+        worker = self._worker(part)
+        for piece, elements in zip(part.given, given, strict=True):
+            worker.fill(piece, elements)
+        worker.run(variables, port)
+        return [worker.pieces[piece].copy() for piece in wanted]
 
     def end(self, session: int) -> None:
         """Forgets what is ready for a session."""
         with self._lock:
-            for key in [key for key in self._ready if key[0] == session]:
+            for key in [key for key in self._ready if key.session == session]:
                 del self._ready[key]
 
-
-def _constants(program: Program) -> dict[int, Values]:
-    axes = axes_of(program)
-    return {
-        number: np.frombuffer(b.data, STORAGE[b.dtype].newbyteorder("<")).reshape(axes[number])
-        for number, b in enumerate(program.buffers)
-        if b.role is Role.CONSTANT
-    }
+    def _worker(self, part: SlotPart) -> Worker:
+        with self._lock:
+            key = part.key
+            assert isinstance(key, Key)
+            if key not in self._ready:
+                machine = self._machine = self._machine or machine_of(
+                    self._device, Cache(default_folder()), self._threads
+                )
+                self._ready[key] = worker = Worker(part.program, part.planned, machine)
+                worker.give(constants(part.program))
+                while len({of[:2] for of in self._ready}) > READY:
+                    self._ready.popitem(last=False)
+            self._ready.move_to_end(key)
+            return self._ready[key]

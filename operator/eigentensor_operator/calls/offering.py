@@ -2,21 +2,20 @@
 
 import secrets
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from eigentensor import merkle
 from eigentensor.channel import Offer, pool_of
 from eigentensor.dispute.refusal import refuse
 from eigentensor.economics import WAD, Parameters, shares
-from eigentensor.errors import ConfigError, EigenTensorError, NotDisputable
+from eigentensor.errors import ClusterError, ConfigError, EigenTensorError, NotDisputable
 from eigentensor.program import Program, Role, decode
-from eigentensor.reexecution.confined import limits
-from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.store import GatewayClient
 from eigentensor.task.order import NONE, Domain
 from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.ledger import Ledger
+from eigentensor_operator.device import Device
 
 START = 600.0  #: seconds that compiling a program and starting its process may take
 
@@ -94,10 +93,9 @@ def settled(offer: Offer, ledger: Ledger, domain: Domain, over: Iterable[bytes] 
     return made
 
 
-def warmed(
-    priced: PricedProgram, gateway: GatewayClient, memory: int, held: ExitStack, *, device: str, unsafe: bool
-) -> ServedProgram:
-    """A program that is ready to be called; `held` ends its process.
+def warmed(priced: PricedProgram, gateway: GatewayClient, held: ExitStack, device: Device) -> ServedProgram:
+    """A program that is ready to be called; `held` ends what is ready. At a cluster that is away it is made ready by
+    the first call that meets it there: a daemon does what is due meanwhile.
 
     Raises StoreError where program or weights cannot be had, ProgramError, BindingError, NotDisputable where nobody
     could dispute it, ExecutionError.
@@ -105,9 +103,10 @@ def warmed(
     program = decode(gateway.fetch(priced.program).read_bytes())
     _check(program, priced)
     weights = gateway.fetch(priced.weights) if priced.weights != NONE else None
-    execution = WarmExecution(program, weights, limits(memory, START), device=device, unsafe=unsafe)
+    execution = device.served(program, weights, START)
     held.callback(execution.close)
-    execution.warm()
+    with suppress(ClusterError):
+        execution.warm()
     return ServedProgram(priced.program, priced.weights, program, execution, priced.price, priced.repeat)
 
 
@@ -127,13 +126,13 @@ def _check(program: Program, priced: PricedProgram) -> None:
 
 
 def all_warmed(
-    priced: Iterable[PricedProgram], gateway: GatewayClient, memory: int, held: ExitStack, *, device: str, unsafe: bool
+    priced: Iterable[PricedProgram], gateway: GatewayClient, held: ExitStack, device: Device
 ) -> list[ServedProgram]:
     """All of them. Raises ConfigError, which names the one that cannot be served."""
     served = []
     for one in priced:
         try:
-            served.append(warmed(one, gateway, memory, held, device=device, unsafe=unsafe))
+            served.append(warmed(one, gateway, held, device))
         except ConfigError:
             raise
         except EigenTensorError as error:

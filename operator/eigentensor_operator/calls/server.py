@@ -17,13 +17,14 @@ from eigentensor_operator.calls.offering import PricedProgram, Terms, all_warmed
 from eigentensor_operator.calls.routes import Where, calls_app
 from eigentensor_operator.calls.service import CallService, Rules
 from eigentensor_operator.config import Settings
+from eigentensor_operator.device import Device
 from eigentensor_operator.node import NodeServer
 from eigentensor_operator.policy import Policy, refuse_defence
 
 
 @contextmanager
 def call_service(
-    settings: Settings, network: Network, operator: str, key: Key, gateway: GatewayClient
+    settings: Settings, network: Network, operator: str, key: Key, gateway: GatewayClient, device: Device
 ) -> Iterator[CallService]:
     """The calls of an operator, with its programs warm; nothing is served before it is shown what the chain has.
 
@@ -37,9 +38,7 @@ def call_service(
     with ExitStack() as held:
         ledger = held.enter_context(closing(Ledger(settings.call_ledger)))
         ledger.claim(domain, operator)
-        served = all_warmed(
-            priced, gateway, settings.max_memory, held, device=settings.device, unsafe=settings.unsafe_no_sandbox
-        )
+        served = all_warmed(priced, gateway, held, device)
         check_defence(settings.policy(operator, network), offer.exec, served)
         shelf = LocalStore(settings.data_dir / "calls")
         service = CallService(domain, deployment.parameters, key, ledger, shelf, served, rules_of(settings))

@@ -4,11 +4,12 @@ import socket
 import ssl
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 from eigentensor.cluster import tls
 from eigentensor.cluster.address import Address, check_folder, check_length
-from eigentensor.cluster.frames import ANSWERED, VERSION, Failed, Frame, Hello, Role, Welcome, error_of
+from eigentensor.cluster.frames import ANSWERED, VERSION, End, Failed, Frame, Hello, Role, Welcome, error_of
 from eigentensor.cluster.layouts import Reader, encode
 from eigentensor.errors import ConnectionLost, NotAdmitted
 from eigentensor.program.codec import SEMANTICS
@@ -29,7 +30,7 @@ class Connection:
         ConnectionLost if nobody answers there, NotAdmitted if it is somebody else or lets nobody in so."""
         self.address = address
         self._until: float | None = None
-        end = None if seconds is None else time.monotonic() + seconds
+        begin = time.monotonic()
         self._socket = _opened(address)
         self._reader, self._came = Reader(ANSWERED), deque[Frame]()
         self._waiting = bytearray()
@@ -41,13 +42,18 @@ class Connection:
         except BaseException:
             self._socket.close()
             raise
-        self._socket.settimeout(None)
-        self._until = end
+        self.within(None if seconds is None else seconds - (time.monotonic() - begin))
         if not isinstance(answer, Welcome):
             self._socket.close()
             raise error_of(answer) if isinstance(answer, Failed) else NotAdmitted(f"{address} answers with nonsense")
         self.session = answer.session
         self._sent = max(1, answer.taken)
+
+    def within(self, seconds: float | None) -> None:
+        """Whoever does not answer within so many seconds from now on counts as away, and is told that this is the end;
+        None: it may take for ever."""
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self._socket.settimeout(None)
 
     @property
     def is_waiting(self) -> bool:
@@ -94,6 +100,9 @@ class Connection:
             self._socket.settimeout(max(1e-3, self._until - time.monotonic()))
 
     def _lost(self, error: OSError | None) -> ConnectionLost:
+        if isinstance(error, TimeoutError) and self._until is not None:
+            with suppress(OSError):  # it is not waited for: nor is what it holds, and executes
+                self._socket.sendall(encode(End(), self._sent + 1))
         self._socket.close()
         why = f": {error.strerror or error}" if error else ""
         return ConnectionLost(f"the cluster at {self.address} is away{why}", session=getattr(self, "session", b""))

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     STATS = 8
     WATCH = 9
     END = 10
+    FIT = 11
     TENANT = 32
     BOX = 33
     ASSIGN = 34
@@ -53,6 +54,7 @@ class Kind(IntEnum):
     REPORT = 67
     FAILED = 68
     DONE = 69
+    FITTED = 70
 
 
 class Role(IntEnum):
@@ -137,6 +139,15 @@ class Configure(NamedTuple):
 
 class Stats(NamedTuple):
     """How a session stands is wanted: answered by Statistics, or Failed."""
+
+
+class Fit(NamedTuple):
+    """How much room a defined program takes at the workers that are there is wanted, where all that it reads comes from
+    the client; and then run after run that reads results of the last: `renewed` are results, by number, and the inputs
+    that they become. Answered by Fitted, or Failed."""
+
+    root: bytes
+    renewed: tuple[tuple[int, int], ...] = ()
 
 
 class Watch(NamedTuple):
@@ -243,7 +254,7 @@ class Worked(NamedTuple):
 
 class Statistics(NamedTuple):
     """How a session stands: handles, bytes held, programs, runs, kernels compiled, and what each worker did; and bytes
-    that one program may take for its buffers at the workers that are there, 0 where none is."""
+    that one program may take at most for its buffers at the workers that are there, 0 where none is."""
 
     asked: int
     handles: int
@@ -253,6 +264,14 @@ class Statistics(NamedTuple):
     compiled: int
     workers: tuple[Worked, ...] = ()
     memory: int = 0
+
+
+class Fitted(NamedTuple):
+    """The room for a program: bytes of the worker that holds most of it, and those that there are for it."""
+
+    asked: int
+    held: int
+    memory: int
 
 
 class Report(NamedTuple):
@@ -283,9 +302,9 @@ class Done(NamedTuple):
 
 
 Frame = (
-    Hello | Define | Put | Run | Get | Free | Configure | Stats | Watch | Tenant | End
+    Hello | Define | Put | Run | Get | Free | Configure | Stats | Fit | Watch | Tenant | End
     | Boxed | Assign | Share | Fetch | Stop | Parcel
-    | Welcome | Value | Statistics | Report | Failed | Done
+    | Welcome | Value | Statistics | Fitted | Report | Failed | Done
 )  # fmt: skip
 
 
@@ -313,7 +332,7 @@ def _cut(text: str) -> str:
 
 #: What a client, a keeper or a worker sends to the door; what the door answers; what it asks of workers; who answer.
 ASKED = frozenset({*(kind for kind in Kind if kind < Kind.TENANT)})
-ANSWERED = frozenset({Kind.WELCOME, Kind.VALUE, Kind.STATISTICS, Kind.REPORT, Kind.FAILED})
+ANSWERED = frozenset({Kind.WELCOME, Kind.VALUE, Kind.STATISTICS, Kind.FITTED, Kind.REPORT, Kind.FAILED})
 ORDERED = frozenset(
     {
         Kind.WELCOME, Kind.FAILED, Kind.TENANT, Kind.END, Kind.DEFINE, Kind.PUT, Kind.RUN, Kind.GET, Kind.FREE,

@@ -8,7 +8,7 @@ else comes is refused with FrameRefused before room is made for it.
 
 import struct
 from collections.abc import Callable, Collection, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import isfinite, prod
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ from eigentensor.cluster.frames import (
     End,
     Failed,
     Fetch,
+    Fit,
+    Fitted,
     Frame,
     Free,
     Get,
@@ -334,6 +336,16 @@ def _seconds(value: float) -> float:
     return value
 
 
+def _pack_fit(frame: Fit) -> bytes:
+    return struct.pack(f"<32s{2 * len(frame.renewed)}I", _exactly(frame.root, ROOT), *chain(*frame.renewed))
+
+
+def _unpack_fit(payload: _Payload) -> Fit:
+    root = payload.take(ROOT)
+    numbers = payload.unpack(f"{(len(payload.data) - ROOT) // 8 * 2}I")
+    return Fit(root, tuple(zip(numbers[::2], numbers[1::2], strict=True)))
+
+
 def _pack_failed(frame: Failed) -> bytes:
     numbers = struct.pack("<QQ", frame.asked, frame.cause)
     return numbers + _text(frame.error) + _text(frame.what, "H") + _text(frame.fix, "H")
@@ -360,6 +372,8 @@ _OF: dict[type[Frame], _Layout] = {
     Free: _Layout(Kind.FREE, 8 * NUMBERS, lambda f: struct.pack(f"<{len(f.handles)}Q", *f.handles), _unpack_free),
     Configure: _Layout(Kind.CONFIG, TEXT, lambda f: f.signals.encode(), lambda p: Configure(p.rest().decode())),
     Stats: _Layout(Kind.STATS, 0, lambda f: b"", lambda payload: Stats()),
+    Fit: _Layout(Kind.FIT, ROOT + 8 * NUMBERS, _pack_fit, _unpack_fit),
+    Fitted: _Layout(Kind.FITTED, 24, lambda f: struct.pack("<3Q", *f), lambda payload: Fitted(*payload.unpack("3Q"))),
     Watch: _Layout(Kind.WATCH, 1, lambda f: struct.pack("<B", f.topic), lambda p: Watch(Topic(p.number("B")))),
     Tenant: _Layout(Kind.TENANT, 8, lambda f: struct.pack("<Q", *f), lambda payload: Tenant(payload.number("Q"))),
     End: _Layout(Kind.END, 8, lambda f: struct.pack("<Q", *f), lambda payload: End(payload.number("Q"))),

@@ -137,6 +137,25 @@ class RemoteSession:
         workers = tuple(WorkerStats(*worked) for worked in frame.workers)
         return Stats(frame.handles, frame.held, frame.programs, frame.runs, frame.compiled, workers, frame.memory)
 
+    def within(self, seconds: float | None) -> None:
+        """All that is asked has to be answered within so many seconds from now on, if there are some: else the
+        connection counts as lost."""
+        with self._lock:
+            self._check()
+            self._connection.within(seconds)
+
+    def fit(self, root: bytes, renewed: Mapping[str, str] = NOTHING) -> tuple[int, int]:
+        """Bytes of a defined program at the worker that would hold most of it now, and those that there are for it;
+        `renewed` are inputs, by outputs, of a run that goes on from those of the last one. Where there are too few, a
+        run would raise LimitError. Raises WorkerLost where no worker is, and what is wrong with the program."""
+        defined = self._programs[root]
+        pairs = tuple((defined.outputs.index(made), defined.inputs.index(name)) for made, name in renewed.items())
+        with self._lock:
+            asked, frame = self._asked(frames.Fit(root, pairs))
+            if not isinstance(frame, frames.Fitted) or frame.asked != asked:
+                raise self._failed(frame, asked)
+        return frame.held, frame.memory
+
     def close(self) -> None:
         """As `Session.close`."""
         with self._lock:

@@ -183,8 +183,8 @@ def conform(session: Session) -> None:
 
 
 def check_workers(session: Session) -> int | None:
-    """Bytes that a program may take where the session executes, if something bounds them. Raises WorkerLost where
-    nothing executes: what is asked would wait for a worker."""
+    """Bytes that a program may take at most where the session executes, if something bounds them. Raises WorkerLost
+    where nothing executes: what is asked would wait for a worker."""
     memory = session.stats().memory
     if memory == 0:
         raise WorkerLost("no worker has joined the cluster", fix="Let one join it.", topic="cluster")

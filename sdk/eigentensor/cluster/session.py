@@ -28,8 +28,8 @@ class WorkerStats:
 @dataclass(frozen=True, slots=True)
 class Stats:
     """What a session holds now, and what it has done so far: `held` in bytes, `compiled` in kernels. `memory` are bytes
-    that one program may take for its buffers where it is executed: 0 where there is no worker now, None if nothing but
-    this machine bounds it."""
+    that one program may take at most for its buffers where it is executed: 0 where there is no worker now, None if
+    nothing but this machine bounds it."""
 
     handles: int
     held: int

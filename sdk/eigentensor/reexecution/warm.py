@@ -7,12 +7,12 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from eigentensor.errors import EigenTensorError, WrongBits
 from eigentensor.program import Program, Role
@@ -29,19 +29,93 @@ _NEWEST = 1 / 8  # of an average: what the newest recheck counts
 _WORTH = 16  # calls that came together before the program is compiled for several at once
 
 
+class Ready(Protocol):
+    """A program that stays ready for call after call, with its weights: a `WarmProgram`, or one elsewhere."""
+
+    @property
+    def most(self) -> int:
+        """How many calls are handed over together at most."""
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it is ready."""
+
+    @property
+    def may_widen(self) -> bool:
+        """Whether `widen` may be worth a try."""
+
+    def warm(self) -> None:
+        """Makes it ready."""
+
+    def widen(self) -> None:
+        """Makes it ready for several calls at once."""
+
+    def run(
+        self,
+        tensors: Tensors,
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Collection[int] = (),
+        seconds: float = 60.0,
+    ) -> Observed:
+        """As `WarmProgram.run`."""
+
+    async def run_async(
+        self,
+        tensors: Tensors,
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Collection[int] = (),
+        seconds: float = 60.0,
+    ) -> Observed:
+        """As `WarmProgram.run_async`."""
+
+    async def run_all_async(
+        self,
+        calls: Sequence[Tensors],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Sequence[Collection[int]],
+        seconds: float = 60.0,
+    ) -> list[Observed | EigenTensorError]:
+        """As `WarmProgram.run_all_async`."""
+
+    def close(self) -> None:
+        """Ends what is ready; the next call begins anew."""
+
+
 class WarmExecution:
-    """A program that stays in its sandbox, with its weights. Of some calls, chosen by chance after they came, a random
-    sample is recomputed with the reference: so many that it takes 1 % of what they take alone, one in 64 at least."""
+    """A program that stays ready, in its sandbox or elsewhere, with its weights. Of some calls, chosen by chance after
+    they came, a random sample is recomputed with the reference: so many that it takes 1 % of what they take alone, one
+    in 64 at least."""
 
     def __init__(
-        self, program: Program, weights: Path | None, within: Limits, *, device: str = "CPU", unsafe: bool = False
+        self,
+        program: Program,
+        weights: Path | None,
+        within: Limits,
+        *,
+        device: str = "CPU",
+        unsafe: bool = False,
+        elsewhere: Callable[[Program, Tensors], Ready] | None = None,
+        room: int | None = None,
     ) -> None:
-        """`weights` is a file that has the bindings root which orders name. Raises BindingError, TensorFileError if it
-        does not fit, and what `WarmProgram` raises."""
+        """`weights` is a file that has the bindings root which orders name. A program that is `elsewhere` is made of it
+        and its weights; which calls of it are rechecked is chosen once, with up to `room` results kept besides, since
+        each choice is another program there; which elements is chosen anew each time. Raises BindingError,
+        TensorFileError if the weights do not fit, and what `WarmProgram` raises."""
         self.program = program
         self._files = () if weights is None else (weights,)
         self._weights: Tensors = {} if weights is None else load_role(weights, program, Role.WEIGHT)
-        self._warm = WarmProgram(program, self._files, within, device=device, unsafe=unsafe)
+        self._warm: Ready
+        self._chosen, self._room = None if elsewhere is None else secrets.token_bytes(32), room
+        if elsewhere is None:
+            self._warm = WarmProgram(program, self._files, within, device=device, unsafe=unsafe)
+        else:
+            self._warm = elsewhere(program, self._weights)
         self._random = SystemRandom()
         self._call = self._recheck = 0.0  # seconds that one takes, a call alone
         self._gathering = 0  # calls that came together
@@ -164,7 +238,7 @@ class WarmExecution:
         if self._random.random() >= self.part:
             return None
         seed = secrets.token_bytes(32)
-        return _Look(seed, sample.choose(self.program, repeat, seed))
+        return _Look(seed, sample.choose(self.program, repeat, self._chosen or seed, self._room))
 
     def _check(self, look: "_Look", bound: BoundProgram, observed: Observed) -> None:
         """Raises WrongBits."""

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from typing import NamedTuple
 
 from eigentensor.errors import BindingError, LimitError
@@ -112,7 +111,6 @@ class Plan:
         return max(worker.held for worker in self.workers)
 
 
-@lru_cache(maxsize=64)
 def plan(
     program: Program,
     workers: int,
@@ -120,12 +118,31 @@ def plan(
     hints: tuple[Hint | None, ...] = (),
     memory: int | None = None,
 ) -> Plan:
-    """The plan of a valid program for so many workers, each with so many bytes of memory, or with enough.
+    """The plan of a valid program for so many workers, each with so many bytes of memory, or with enough. Raises
+    LimitError where no plan fits into the memory, and what `tightest` raises."""
+    planned = tightest(program, workers, layouts, hints, memory)
+    if memory is not None and planned.held > memory:
+        raise LimitError(
+            f"on {workers} workers the program needs {planned.held:,} bytes of memory on one of them, there are"
+            f" {memory:,}",
+            fix="Take more workers, or workers with more memory.",
+        )
+    return planned
+
+
+@lru_cache(maxsize=64)
+def tightest(
+    program: Program,
+    workers: int,
+    layouts: tuple[tuple[str, Layout], ...] = (),
+    hints: tuple[Hint | None, ...] = (),
+    memory: int | None = None,
+) -> Plan:
+    """The same, and where no plan fits into the memory, that which takes least.
 
     `layouts` say where tensors lie that are there already, by name, along `layout.axes_of` the program; others come
     from outside, to each worker what it reads. `hints` are for calls, one or None for each; without any the
-    cheapest places are found. Raises BindingError for layouts and hints that do not fit, LimitError where
-    no plan fits into the memory.
+    cheapest places are found. Raises BindingError for layouts and hints that do not fit.
     """
     if workers < 1:
         raise BindingError(f"a plan for {workers} workers", fix="Name one or more.")
@@ -133,16 +150,14 @@ def plan(
     check_hints(program, hints, workers)
     numbers = {b.name: number for number, b in enumerate(program.buffers) if b.name}
     cluster = Cluster(program, workers, tuple((numbers[name], layout) for name, layout in layouts), hints)
-    least = inf
+    least: Plan | None = None
     for weight in WEIGHTS:
         planned = planned_with(cluster, cheapest(cluster, weight))
         if memory is None or planned.held <= memory:
             return planned
-        least = min(least, planned.held)
-    raise LimitError(
-        f"on {workers} workers the program needs {least:,} bytes of memory on one of them, there are {memory:,}",
-        fix="Take more workers, or workers with more memory.",
-    )
+        least = planned if least is None or planned.held < least.held else least
+    assert least is not None
+    return least
 
 
 def planned_with(cluster: Cluster, chosen: Sequence[Place]) -> Plan:

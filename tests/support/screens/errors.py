@@ -163,6 +163,11 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "test_what_needs_too_much_memory_is_refused_before_anything_is_read_compiled_or_allocated",
         "LimitError",
     ),
+    "ProcessKilled": (
+        "hostile/test_tenant.py",
+        "test_a_process_that_is_killed_or_hangs_ends_the_run_and_the_next_has_another",
+        "ProcessKilled",
+    ),
     "WrongBits": ("property/test_sample.py", "test_a_flipped_bit_in_a_sampled_element_is_found", "WrongBits"),
     "WitnessError": ("property/test_tracing.py", "test_a_claimed_value_has_one_pattern", "WitnessError"),
     "DisputeError": ("integration/test_player.py", "test_strangers_play_in_no_game", "DisputeError"),

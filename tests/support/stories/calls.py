@@ -47,6 +47,7 @@ from eigentensor_operator.calls.interface import DrawnShare
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.routes import Where, calls_app
 from eigentensor_operator.calls.service import CallService, Rules
+from eigentensor_operator.device import Device
 from eigentensor_operator.node import NodeServer
 from support.stories.operator import PARAMETERS
 
@@ -100,7 +101,7 @@ class Programs:
             one.execution.close()
 
 
-def programs(folder: Path, *, is_warm: bool = True, elements: int = ELEMENTS) -> Programs:
+def programs(folder: Path, *, is_warm: bool = True, elements: int = ELEMENTS, device: Device | None = None) -> Programs:
     """`scaling`, which has no states, and `counting`, whose weights are threes; warm, or when they are called."""
     within, threes = replace(limits(1 << 30, 60), threads=1), {"w": np.full(elements, 3, np.float32)}
     save_safetensors(folder / "w", threes)
@@ -110,7 +111,7 @@ def programs(folder: Path, *, is_warm: bool = True, elements: int = ELEMENTS) ->
         ("counting", counting(elements), folder / "w"),
     ):
         root = NONE if weights is None else merkle.role_root(program, Role.WEIGHT, threes)
-        execution = WarmExecution(program, weights, within)
+        execution = device.served(program, weights, 60) if device else WarmExecution(program, weights, within)
         if is_warm:
             execution.warm()
         made[name] = ServedProgram(merkle.program_root(encode(program)), root, program, execution, PRICE, 4)

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body
-from eigentensor.runtime.build.compilers import Build
-from eigentensor.runtime.build.kernels import prepare
+from eigentensor.runtime.build.kernels import Compiler, prepare
 from eigentensor.runtime.cpu.device import STEP, Code, Driver, address, driver, load, units
 from eigentensor.runtime.cpu.table import SHARED_CALL, evaluations
 
@@ -35,7 +34,7 @@ class BoundCall(NamedTuple):
 class Codes:
     """The code of bodies, compiled as they come; of those that write no element there is none."""
 
-    def __init__(self, compiler: Build[Any], cache: Cache) -> None:
+    def __init__(self, compiler: Compiler, cache: Cache) -> None:
         self.compiler, self.cache = compiler, _Unpruned(cache.folder)
         self.bodies: dict[Body, BodyCode] = {}
 

@@ -15,7 +15,7 @@ from typing import IO
 
 import psutil
 
-from eigentensor.errors import ExecutionError, LimitError, NoSandbox, SandboxError
+from eigentensor.errors import ExecutionError, LimitError, NoSandbox, ProcessKilled, SandboxError
 
 MESSAGE = 1 << 16  #: bytes of standard error that are read
 OUTPUT = 8 << 20  #: bytes of standard output that are read
@@ -127,7 +127,7 @@ def failure(ended: Ended, who: str) -> ExecutionError:
     if number == signal.SIGXFSZ:
         return LimitError(f"{who} wrote too much")
     if number == signal.SIGKILL:
-        return LimitError(f"{who} was killed: out of memory, or out of processor seconds")
+        return ProcessKilled(f"{who} was killed: out of memory, or out of processor seconds")
     if number in {s.value for s in signal.Signals}:
         return SandboxError(f"{who} crashed with {signal.Signals(number).name}")
     return ExecutionError(f"{who} ended with {ended.code}: {ended.errors[-500:]}")

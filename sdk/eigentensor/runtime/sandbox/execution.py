@@ -23,7 +23,7 @@ from eigentensor.errors import EigenTensorError, ExecutionError, LimitError, NoS
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode
-from eigentensor.program.model import Program
+from eigentensor.program.model import Body, Program
 from eigentensor.runtime import devices
 from eigentensor.runtime.build.compilers import SECONDS
 from eigentensor.runtime.build.kernels import prepare
@@ -93,9 +93,10 @@ def observe_sandboxed(
     decoded = decode(program)
     refuse_over(limits.memory, decoded, device, repeat)
     end = monotonic() + limits.seconds
-    here = None if device == devices.REFERENCE else settled([decoded], device, unsafe)
+    bodies = bodies_of(decoded)
+    here = None if device == devices.REFERENCE else settled(bodies, device, unsafe)
     if here is not None:
-        _prepare(decoded, here, limits.seconds, cache, unsafe)
+        _prepare(bodies, here, limits.seconds, cache, unsafe)
     needs = here.needs if here is not None else ()
     wanted = Wanted(decoded, repeat, tuple(sorted(set(keep))), roots)
     written = OUTPUT if needs else MESSAGE
@@ -130,12 +131,22 @@ def compile_sandboxed(
     unsafe: bool = False,
 ) -> None:
     """Compiles what the cache lacks of a valid program: later it runs at once. Raises what `run_sandboxed` raises."""
-    _prepare(program, _build(device, unsafe), seconds, cache or Cache(default_folder()), unsafe)
+    compile_bodies(bodies_of(program), seconds, device=device, cache=cache or Cache(default_folder()), unsafe=unsafe)
 
 
-def settled(programs: Iterable[Program], device: str, unsafe: bool) -> Toolchain | Gridded:
+def compile_bodies(bodies: Iterable[Body], seconds: float, *, device: str, cache: Cache, unsafe: bool) -> None:
+    """The same of valid bodies."""
+    _prepare(bodies, _build(device, unsafe), seconds, cache, unsafe)
+
+
+def bodies_of(program: Program) -> tuple[Body, ...]:
+    """All that a program's calls may be run as."""
+    return *program.bodies, *parts(program)
+
+
+def settled(bodies: Iterable[Body], device: str, unsafe: bool) -> Toolchain | Gridded:
     """The compiler of a device, which the child finds the kernels by: with the schedules that are decided now."""
-    return _build(device, unsafe).settled(body for one in programs for body in (*one.bodies, *parts(one)))
+    return _build(device, unsafe).settled(bodies)
 
 
 def _build(device: str, unsafe: bool) -> Toolchain | Gridded:
@@ -149,13 +160,13 @@ def _build(device: str, unsafe: bool) -> Toolchain | Gridded:
     return build
 
 
-def _prepare(program: Program, here: Toolchain | Gridded, seconds: float, cache: Cache, unsafe: bool) -> None:
+def _prepare(bodies: Iterable[Body], here: Toolchain | Gridded, seconds: float, cache: Cache, unsafe: bool) -> None:
     end = monotonic() + seconds
 
     def compiler(text: str) -> bytes:
         return _compile(text, here, end - monotonic(), unsafe)
 
-    prepare((*program.bodies, *parts(program)), cache, here, compiler)
+    prepare(bodies, cache, here, compiler)
 
 
 def _hashing(cache: Cache) -> bytes:

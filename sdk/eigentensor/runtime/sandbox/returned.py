@@ -72,11 +72,11 @@ class Wanted:
 
     def _taken(self, take: Callable[[int], NDArray[Any]]) -> Observed:
         """The parts in their order; `take` has the next bytes."""
-        kept = {number: _tensor(take, self._written(number), f"call {number}") for number in self.keep}
+        kept = {number: tensor(take, self._written(number), f"call {number}") for number in self.keep}
         roots = take(ROOT * self._roots).tobytes()
         kinds: dict[Kind, dict[str, NDArray[Any]]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
         for r in self.program.results:
-            kinds[r.kind][r.name] = _tensor(take, self.program.parameter(r.buffer), f"{r.name!r}").reshape(r.shape)
+            kinds[r.kind][r.name] = tensor(take, self.program.parameter(r.buffer), f"{r.name!r}").reshape(r.shape)
         each = tuple(roots[i : i + ROOT] for i in range(0, len(roots), ROOT))
         return Observed(Results(kinds[Kind.OUTPUT], kinds[Kind.STATE]), kept, each)
 
@@ -121,8 +121,8 @@ class Writer:
             written += self.file.write(data[written:])
 
 
-def _tensor(take: Callable[[int], NDArray[Any]], parameter: Parameter, what: str) -> NDArray[Any]:
-    """The next tensor, flat."""
+def tensor(take: Callable[[int], NDArray[Any]], parameter: Parameter, what: str) -> NDArray[Any]:
+    """The next tensor, flat, of the bytes that `take` gives. Raises SandboxError for bytes that its dtype has not."""
     dtype, elements = parameter
     data = take(elements * dtype.size)
     if dtype is DType.BOOL and data.size and data.max() > 1:

@@ -1,30 +1,32 @@
 """All programs of one tenant in a sandbox of its own: a process that takes programs as they come, and runs them.
 
 It is sealed before the first of them, and sees no tensors but this tenant's. Kernels are checked and compiled outside,
-as for every stranger's program, and read by it from the cache.
+as for every stranger's program, and read by it from the cache. Parts of programs that several workers execute together
+are executed by it, too: their boxes go in and out by whoever is outside (`boxed`).
 """
 
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import BindingError, EigenTensorError, ExecutionError
+from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, LimitError
 from eigentensor.program.binding import Results, bind
 from eigentensor.program.codec import encode
-from eigentensor.program.model import Program, Role
+from eigentensor.program.model import Body, Program, Role
 from eigentensor.runtime import devices
-from eigentensor.runtime.memory.plan import refuse_over
+from eigentensor.runtime.memory.plan import plan, refuse_over
+from eigentensor.runtime.sandbox.boxed import Run, SlotPart
 from eigentensor.runtime.sandbox.bubblewrap import MESSAGE
 from eigentensor.runtime.sandbox.confine import Limits
-from eigentensor.runtime.sandbox.execution import command, compile_sandboxed, settled
+from eigentensor.runtime.sandbox.execution import bodies_of, command, compile_bodies, settled
 from eigentensor.runtime.sandbox.piped import (
     Child,
     Incoming,
@@ -42,14 +44,24 @@ from eigentensor.runtime.sandbox.returned import Wanted
 from eigentensor.runtime.sandbox.together import open_buffers
 from eigentensor.runtime.sandbox.warm import LIFE
 from eigentensor.runtime.sandbox.warm_child import LENGTH
+from eigentensor.runtime.sharded.mail import Port
 from eigentensor.scratch import scratch
 
-PROGRAMS = 64  #: that a process holds ready; those that were not run for longest are forgotten
+#: The request that makes something known by a number, whose kernels a toolchain finds.
+_Asking = Callable[[int, str], tuple[dict[str, Any], list[memoryview]]]
+PROGRAMS = 64  #: and parts that a process holds ready; those that were not run for longest are forgotten
+
+
+class _Known(NamedTuple):
+    """By which number the process knows something, and bytes that it holds for it between runs."""
+
+    number: int
+    size: int
 
 
 class Tenant:
-    """Programs without weights, by their roots, in one sandboxed process. Safe for several threads, whose runs it
-    executes one after the other. A process that died or took too long is started anew by the next run."""
+    """Programs without weights, by their roots, and parts of some, in one sandboxed process. Safe for several threads,
+    whose runs it executes one after the other. A process that died or took too long is started anew by the next run."""
 
     def __init__(
         self, limits: Limits | None = None, *, device: str = "CPU", cache: Cache | None = None, unsafe: bool = False
@@ -63,8 +75,12 @@ class Tenant:
         self._cache = cache or Cache(default_folder())
         self._lock = threading.Lock()
         self._child: Child | None = None
-        self._known: OrderedDict[bytes, int] = OrderedDict()
-        self._count = 0
+        self._known: OrderedDict[Hashable, _Known] = OrderedDict()
+        self._count, self._is_over = 0, False
+
+    def has(self, key: Hashable) -> bool:
+        """Whether the process holds a program of this root, or a part of this key, ready."""
+        return key in self._known
 
     def run(
         self,
@@ -85,43 +101,104 @@ class Tenant:
             raise BindingError("a tenant's programs have no weights", fix="Give them as inputs.")
         flats = bind(replace(program, buffers=tuple(open_buffers(program))), tensors, variables)
         wanted = Wanted(program, 1)
+
+        def defining(number: int, toolchain: str) -> tuple[dict[str, Any], list[memoryview]]:
+            data = encode(program)
+            return {"define": number, "bytes": len(data), "toolchain": toolchain}, [memoryview(data)]
+
         with self._lock:
-            number = self._defined(root, program)
-            head = {"run": number, "variables": dict(variables or {})}
+            if root not in self._known:
+                refuse_over(self.limits.memory, program, self.device)
+                self._take(root, bodies_of(program), plan(program, over=True).size, defining)
+            head = {"run": self._number(root), "variables": dict(variables or {})}
             views = [flat.view(np.uint8).data for flat in flats]
             return wanted.unpack(self._asked(head, views, wanted.size, seconds)).results
+
+    def share(
+        self,
+        part: SlotPart,
+        given: Sequence[NDArray[Any]],
+        variables: Sequence[int],
+        wanted: Sequence[int],
+        port: Port,
+        *,
+        seconds: float = 60.0,
+    ) -> list[NDArray[Any]]:
+        """The `wanted` pieces of a part of a plan, flat, after a run on the elements of its given ones, with the values
+        of all variables; other workers are behind the port.
+
+        Raises LimitError if the process takes longer than `seconds` for its own steps, of which starting, compiling and
+        waiting for others are no part, or for a part that holds more than the limits; NoSandbox; ExecutionError if the
+        process died; and what the port raises. Whatever is raised of a run, the process is over.
+        """
+        with self._lock:
+            if part.key not in self._known:
+                self._check_room(part)
+                self._take(part.key, part.bodies(), part.planned.held, part.request)
+            child, run = self._child, Run(self._number(part.key), part, given, variables, wanted)
+            assert child is not None
+            self._check()
+            try:
+                return run.talk(child, port, seconds)
+            except Silent as silent:
+                raise error_of(child, silent, self._end(wait=silent.died)) from None
+            except BaseException:
+                self._end()
+                raise
 
     def close(self) -> None:
         """Ends the process; the next run starts another one."""
         with self._lock:
             self._end()
 
-    def _defined(self, root: bytes, program: Program) -> int:
-        """The number by which the process knows a program, which takes it now if it does not."""
-        if root in self._known:
-            self._known.move_to_end(root)
-            return self._known[root]
-        refuse_over(self.limits.memory, program, self.device)
+    def stop(self) -> None:
+        """Ends the process for ever, whatever it does: a run raises ExecutionError then. Waits for nothing."""
+        self._is_over = True
+        if (child := self._child) is not None:
+            child.over.set()
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise ExecutionError("what executes the program is over")
+
+    def _check_room(self, part: SlotPart) -> None:
+        if part.planned.held > self.limits.memory:
+            raise LimitError(
+                f"a part of the program holds {part.planned.held:,} bytes, there are {self.limits.memory:,}",
+                fix="Take more workers, or workers with more memory.",
+            )
+
+    def _number(self, key: Hashable) -> int:
+        self._known.move_to_end(key)
+        return self._known[key].number
+
+    def _take(self, key: Hashable, bodies: Iterable[Body], size: int, asking: _Asking) -> None:
+        """Lets the process take something: these bodies are compiled for it."""
+        self._check()
         until, toolchain = monotonic() + self.limits.seconds, ""
         if self.device != devices.REFERENCE:
-            toolchain = settled([program], self.device, self.unsafe).to_json()
-            compile_sandboxed(program, until - monotonic(), device=self.device, cache=self._cache, unsafe=self.unsafe)
+            bodies = tuple(dict.fromkeys(bodies))
+            toolchain = settled(bodies, self.device, self.unsafe).to_json()
+            left = until - monotonic()
+            compile_bodies(bodies, left, device=self.device, cache=self._cache, unsafe=self.unsafe)
         if self._child is None:
             self._child = self._begun(until)
-        data = encode(program)
-        head = {"define": self._count + 1, "bytes": len(data), "toolchain": toolchain}
-        self._asked(head, [memoryview(data)], 0, until - monotonic())
-        self._count += 1
-        self._known[root] = self._count
-        while len(self._known) > PROGRAMS:
+        while self._known and not self._has_room(size):
             _, oldest = self._known.popitem(last=False)
-            self._asked({"forget": oldest}, [], 0, until - monotonic())
-        return self._count
+            self._asked({"forget": oldest.number}, [], 0, until - monotonic())
+        self._asked(*asking(self._count + 1, toolchain), 0, until - monotonic())
+        self._count += 1
+        self._known[key] = _Known(self._count, size)
+
+    def _has_room(self, size: int) -> bool:
+        held = sum(of.size for of in self._known.values())
+        return len(self._known) < PROGRAMS and held + size <= self.limits.memory
 
     def _asked(self, head: Mapping[str, Any], parts: list[memoryview], size: int, seconds: float) -> bytearray:
         """What the process responds. Raises the error that it reports, or what became of it: then it is over."""
         child = self._child
         assert child is not None
+        self._check()
         text = json.dumps(head).encode()
         try:
             came = waited(_talk(child, [LENGTH.pack(len(text)) + text, *parts], size), monotonic() + seconds)

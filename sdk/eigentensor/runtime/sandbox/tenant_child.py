@@ -6,6 +6,11 @@ program by a number, and its bytes follow, as many as `bytes`; `run` names one, 
 tensors follow that it takes, by their numbers, as bytes whose size the program says; `forget` names one. Each has a
 response: a byte, then what `returned` describes of a run, or a length and the line that `child.described` makes. A
 first response says that all is ready.
+
+`assign` names a part of a plan by a number, and the bytes of the program and of the part follow; `share` names one, and
+what it is given follows. Then its steps are gone through: each box that goes to another worker is a response, each that
+comes from one follows in the requests; a last response has the pieces that are `wanted`. A part that fails says so as
+any request does, and nothing is executed afterwards: requests are passed over until they end.
 """
 
 import io
@@ -14,14 +19,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eigentensor.cache import Cache
 from eigentensor.errors import EigenTensorError
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.codec import decode
+from eigentensor.program.model import Parameter
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.sandbox import child, confine
+from eigentensor.runtime.sandbox.boxed import SlotPart
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.returned import Wanted
-from eigentensor.runtime.sandbox.warm_child import DONE, LENGTH, failed, serve, stacked
+from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH, failed, serve, stacked
+from eigentensor.runtime.sharded.machines import Interpreter, Machine, Processor
+from eigentensor.runtime.sharded.worker import Worker, constants
+from eigentensor.sharding import codec
+from eigentensor.sharding.plan import Receive
 from eigentensor.threads import start
 
 
@@ -36,41 +51,96 @@ def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
         confine.seal()
     responses.write(DONE)
     responses.flush()
-    graphs: dict[int, CompiledGraph] = {}
+    held = _Held(folder, job["device"], limits)
     while head := requests.read(LENGTH.size):
         asked = json.loads(requests.read(*LENGTH.unpack(head)))
         try:
-            response = DONE + _done(asked, requests, graphs, folder, job["device"], limits)
+            response = DONE + held.done(asked, requests, responses)
         except (EigenTensorError, MemoryError) as error:
             response = failed(error)
         responses.write(response)
         responses.flush()
+        while "share" in asked and response[:1] == FAILED and requests.read(1 << 16):
+            pass
 
 
-def _done(
-    asked: Mapping[str, Any],
-    requests: BinaryIO,
-    graphs: dict[int, CompiledGraph],
-    folder: Path,
-    device: str,
-    limits: Limits,
-) -> bytes:
-    if "define" in asked:
-        program = decode(requests.read(asked["bytes"]))
-        graphs[asked["define"]] = CompiledGraph(
-            program, device=device, threads=limits.threads, cache=Cache(folder / "kernels"),
-            toolchain=child.toolchain(device, asked["toolchain"]) if asked["toolchain"] else None,
-            memory_limit=limits.memory,  # a sealed process cannot ask how much there is
+class _Held:
+    """Programs and parts by number, ready to be executed."""
+
+    def __init__(self, folder: Path, device: str, limits: Limits) -> None:
+        self._cache, self._device, self._limits = Cache(folder / "kernels"), device, limits
+        self._graphs: dict[int, CompiledGraph] = {}
+        self._workers: dict[int, Worker] = {}
+
+    def done(self, asked: Mapping[str, Any], requests: BinaryIO, responses: BinaryIO) -> bytes:
+        """What a request wants, behind the byte of its last response."""
+        if "define" in asked:
+            self._graphs[asked["define"]] = self._graph(asked, requests)
+            return b""
+        if "assign" in asked:
+            self._workers[asked["assign"]] = self._worker(asked, requests)
+            return b""
+        if "forget" in asked:
+            self._graphs.pop(asked["forget"], None)
+            self._workers.pop(asked["forget"], None)
+            return b""
+        if "share" in asked:
+            return _shared(self._workers[asked["share"]], asked, requests, responses)
+        graph, file = self._graphs[asked["run"]], io.BytesIO()
+        tensors = {name: array[0] for name, array in stacked(requests, graph.program, [None]).items()}
+        writer = Wanted(graph.program, 1).writer(file)
+        writer.finish(graph.run(tensors, asked["variables"]))
+        return file.getvalue()
+
+    def _graph(self, asked: Mapping[str, Any], requests: BinaryIO) -> CompiledGraph:
+        return CompiledGraph(
+            decode(requests.read(asked["bytes"])), device=self._device, threads=self._limits.threads, cache=self._cache,
+            toolchain=child.toolchain(self._device, asked["toolchain"]) if asked["toolchain"] else None,
+            memory_limit=self._limits.memory,  # a sealed process cannot ask how much there is
         )  # fmt: skip
-        return b""
-    if "forget" in asked:
-        graphs.pop(asked["forget"], None)
-        return b""
-    graph, file = graphs[asked["run"]], io.BytesIO()
-    tensors = {name: array[0] for name, array in stacked(requests, graph.program, [None]).items()}
-    writer = Wanted(graph.program, 1).writer(file)
-    writer.finish(graph.run(tensors, asked["variables"]))
-    return file.getvalue()
+
+    def _worker(self, asked: Mapping[str, Any], requests: BinaryIO) -> Worker:
+        program, planned = decode(requests.read(asked["bytes"])), codec.decode(requests.read(asked["planned"]))
+        machine: Machine = Interpreter()
+        if asked["toolchain"]:
+            toolchain = child.toolchain(self._device, asked["toolchain"])
+            machine = Processor(toolchain, self._cache, self._limits.threads)
+        worker = Worker(program, planned, machine)
+        worker.give(constants(program))
+        return worker
+
+
+def _shared(worker: Worker, asked: Mapping[str, Any], requests: BinaryIO, responses: BinaryIO) -> bytes:
+    part = SlotPart(0, worker.program, worker.planned)
+    for piece in part.given:
+        worker.fill(piece, _read(requests, part.parameter(piece)).reshape(worker.pieces[piece].shape))
+    worker.run(asked["variables"], _Port(part, requests, responses))
+    return b"".join(worker.pieces[piece].tobytes() for piece in asked["wanted"])
+
+
+class _Port:
+    """What hands boxes out, and gets those that are handed in."""
+
+    def __init__(self, part: SlotPart, requests: BinaryIO, responses: BinaryIO) -> None:
+        self._requests, self._responses = requests, responses
+        steps = (step for step in part.planned.steps if isinstance(step, Receive))
+        self._coming = {(step.worker, step.number): part.parameter(step.target, step.box) for step in steps}
+
+    def send(self, worker: int, number: int, box: NDArray[Any]) -> None:
+        """As `Port.send`: in the order of the steps."""
+        self._responses.write(DONE)
+        self._responses.write(box.tobytes())
+        self._responses.flush()
+
+    def receive(self, worker: int, number: int) -> NDArray[Any]:
+        """As `Port.receive`."""
+        return _read(self._requests, self._coming[worker, number])
+
+
+def _read(requests: BinaryIO, of: Parameter) -> NDArray[Any]:
+    box: NDArray[Any] = np.empty(of.elements, STORAGE[of.dtype])
+    requests.readinto(box.view(np.uint8).data)  # type: ignore[attr-defined]
+    return box
 
 
 if __name__ == "__main__":

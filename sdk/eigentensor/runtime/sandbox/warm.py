@@ -28,7 +28,7 @@ from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
 from eigentensor.runtime.sandbox.bubblewrap import MESSAGE
 from eigentensor.runtime.sandbox.confine import Limits
-from eigentensor.runtime.sandbox.execution import command, compile_sandboxed, settled
+from eigentensor.runtime.sandbox.execution import bodies_of, command, compile_sandboxed, settled
 from eigentensor.runtime.sandbox.piped import (
     Child,
     Incoming,
@@ -224,7 +224,8 @@ class WarmProgram:
         as `warm`."""
         until = monotonic() + self.limits.seconds
         programs = [self.program, *(widened(self.program, width) for width in widths)]
-        here = None if self.device == devices.REFERENCE else settled(programs, self.device, self.unsafe)
+        bodies = [body for program in programs for body in bodies_of(program)]
+        here = None if self.device == devices.REFERENCE else settled(bodies, self.device, self.unsafe)
         for program in programs if here is not None else ():
             compile_sandboxed(program, until - monotonic(), device=self.device, cache=self._cache, unsafe=self.unsafe)
         job = {

@@ -10,7 +10,7 @@ from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.restriction import Restricted
 from eigentensor.runtime import devices
-from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.build.kernels import Compiler
 from eigentensor.runtime.cpu.calls import BoundCall, CallTable, Codes
 from eigentensor.runtime.cpu.table import SHARED_RUN
 from eigentensor.runtime.memory.plan import HOST
@@ -40,7 +40,7 @@ class Machine(Protocol):
 class Processor:
     """Kernels on some threads of a processor."""
 
-    def __init__(self, compiler: Build[Any], cache: Cache, threads: int) -> None:
+    def __init__(self, compiler: Compiler, cache: Cache, threads: int) -> None:
         self.codes, self.cache, self.threads = Codes(compiler, cache), cache, threads
 
     def ready(self, calls: Sequence[Sequence[BoxCall]]) -> list[Run]:

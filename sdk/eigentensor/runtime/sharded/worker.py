@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.numerics.storage import STORAGE
-from eigentensor.program.model import Program
+from eigentensor.program.model import Program, Role
+from eigentensor.program.restriction import Restricted
 from eigentensor.regions.boxes import Box, extents_of_box, slices, volume, within
 from eigentensor.regions.rebasing import rebased
 from eigentensor.runtime.cpu.device import empty
@@ -79,9 +80,7 @@ class Worker:
 
     def _call(self, step: Compute) -> BoxCall:
         of = self.program.calls[step.call]
-        shapes = tuple(self.axes[argument] for argument in of.arguments)
-        held = tuple(None if n is None else self.planned.pieces[n].box for n in step.operands)
-        restricted = rebased(self.program.bodies[of.body], shapes, step.box, held)
+        restricted = over_boxes(self.program, self.planned, step)
         self.evaluations[step.call] = restricted.evaluations
         inputs = [step.operands[parameter - 1] for parameter in restricted.parameters]
         values = tuple(of.variables[v] if v >= 0 else self._constant(step.box[-1 - v][0]) for v in restricted.variables)
@@ -100,6 +99,24 @@ class Worker:
             return lambda _, port: port.send(step.worker, step.number, sent)
         got = self.read(step.target, step.box)
         return lambda _, port: np.copyto(got, port.receive(step.worker, step.number).reshape(got.shape))
+
+
+def over_boxes(program: Program, planned: WorkerPlan, step: Compute) -> Restricted:
+    """What a worker executes of a call: a body over the boxes that it has."""
+    of, axes = program.calls[step.call], axes_of(program)
+    shapes = tuple(axes[argument] for argument in of.arguments)
+    held = tuple(None if n is None else planned.pieces[n].box for n in step.operands)
+    return rebased(program.bodies[of.body], shapes, step.box, held)
+
+
+def constants(program: Program) -> dict[int, Values]:
+    """The constants of a program, in the shape of their axes, by number of buffer."""
+    axes = axes_of(program)
+    return {
+        number: np.frombuffer(b.data, STORAGE[b.dtype].newbyteorder("<")).reshape(axes[number])
+        for number, b in enumerate(program.buffers)
+        if b.role is Role.CONSTANT
+    }
 
 
 def _runs(steps: Sequence[Step | None]) -> list[list[Compute] | Copy | Send | Receive | None]:
