@@ -95,7 +95,7 @@ class Programs:
 
     def __init__(self, *, is_trusting: bool, device: str | None = None, slots: int = 1, idle: int = IDLE) -> None:
         self.is_trusting, self.device = is_trusting, device or devices.default(confined=not is_trusting)
-        self.threads = max(1, (os.cpu_count() or 1) // slots)
+        self.threads = max(1, len(os.sched_getaffinity(0)) // slots)
         self._make: Callable[[str, int], Ready] = Trusted if is_trusting else Confined
         self._most = max(idle, slots)
         self._lock, self._idle = threading.Lock(), list[tuple[int | None, Ready]]()
