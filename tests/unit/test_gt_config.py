@@ -245,4 +245,4 @@ def test_auto_shard_cuts_what_is_in_no_scope(
     assert w.grad is not None and w.grad.data.numpy().tolist() == [3] * 6
     assert set(segments[0].signals.values()) == {"GT_AUTO_SHARD", "stage", "stage_gradients"}
     assert gt.get_signal_config("GT_AUTO_SHARD") == gt.SignalConfig(gt.ShardConfig(0))
-    assert "here, on 2 threads" in capsys.readouterr().err
+    assert "here, by 2 workers" in capsys.readouterr().err

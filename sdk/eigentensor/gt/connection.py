@@ -42,8 +42,8 @@ def open_session(session: Session) -> None:
             raise _opened_already()
         _recorder = _recording(session, says)
     if says.is_verbose:
-        here = isinstance(session, LocalSession)
-        say(f"tensors are held and computed {f'here, on {session.workers} threads' if here else 'at a cluster'}")
+        where = f"here, by {session.workers} workers" if isinstance(session, LocalSession) else "at a cluster"
+        say(f"tensors are held and computed {where}")
 
 
 def _recording(session: Session, says: Environment) -> Recorder:

@@ -107,10 +107,9 @@ def _without_bytes(network: Blocks) -> Blocks:
     return network
 
 
-MODELS = (("GPT-2-XL", 48, 1600, 25, 1024), ("7 B", 32, 4096, 32, 1024))
 CASES = [
-    Case(f"{name}, {f'{rows} × {model[-1]:,} tokens' if rows else 'a token'}", *model, gpus, rows)
-    for name, *model in MODELS
+    Case(f"{name}, {f'{rows} × {tokens:,} tokens' if rows else 'a token'}", layers, width, heads, tokens, gpus, rows)
+    for name, layers, width, heads, tokens in (("GPT-2-XL", 48, 1600, 25, 1024), ("7 B", 32, 4096, 32, 1024))
     for gpus, rows in ((8, 8), (72, 64), (8, 0), (72, 0))
 ]
 
