@@ -67,9 +67,12 @@ def _parsed(where: str, words: list[str]) -> tuple[bytes, Member]:
     fix = "A line is ROLE NAME TOKEN [WEIGHT [ALLOWANCE]]; a role is client, worker or keeper, a token 64 hex digits."
     try:
         role, name, token, *numbers = words
-        weight, allowance, *more = (*map(float, numbers), *(None, None)[len(numbers) :])
-        member = Member(Role[role.upper()], name, 1.0 if weight is None else weight, allowance)
-        if more or not 0.001 <= member.weight <= 1000 or len(name.encode()) > 64:
+        weight = float(numbers.pop(0)) if numbers else 1.0
+        allowance = float(numbers.pop(0)) if numbers else None
+        member = Member(Role[role.upper()], name, weight, allowance)
+        if numbers:
+            raise ValueError("there are more words than a line has")
+        if not 0.001 <= member.weight <= 1000 or len(name.encode()) > 64:
             raise ValueError("a weight is 0.001 to 1000, a name of 64 bytes at most")
         if allowance is not None and not LEAST <= allowance <= MOST:
             raise ValueError("an allowance is 0.001 to 1,000,000 seconds in a minute")

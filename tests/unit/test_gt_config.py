@@ -179,6 +179,7 @@ def test_each_of_gts_modules_is_a_command(name: str, monkeypatch: pytest.MonkeyP
     asked: list[list[str]] = []
     monkeypatch.setattr("eigentensor.gt.commands.execute", asked.append)
     monkeypatch.setattr(sys, "argv", [name, "--words"])
+    monkeypatch.delitem(sys.modules, f"eigentensor.gt.{name}", raising=False)
     run_module(f"eigentensor.gt.{name}", run_name="__main__")
     assert asked == [[name.rpartition(".")[2], "--words"]]
 
