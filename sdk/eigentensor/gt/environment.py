@@ -18,7 +18,7 @@ _REFUSED = {
     "GT_BACKEND": ("there is one backend: programs, whose bits are the same on every device", ""),
     "GT_CLIENT_BATCH_SIZE": (_SEGMENTS, ""),
     "GT_COMPILE": (_SEEN, "Say `compile: true` of a signal for what is to be compiled at first sight."),
-    "GT_DEBUG_COMPILE": ("compiling is not logged", "Look at the kernels that `eigentensor.gt.debug` counts."),
+    "GT_DEBUG_COMPILE": ("compiling is not logged", "Call `gt.debug.print_worker_stats()`: it counts kernels."),
     "GT_DEBUG_DISPATCHER": ("a dispatcher is a cluster's", "Run `eigentensor cluster log -f`."),
     "GT_DEBUG_WORKER": ("workers write into their cluster's log", "Run `eigentensor cluster log -f`."),
     "GT_HOTPATH_MAX_EXPAND": (_SEEN, "Set GT_HOTPATH_THRESHOLD, the number of sights."),
