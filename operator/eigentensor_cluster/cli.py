@@ -53,6 +53,12 @@ def up(
     trust: Trust = False,
     device: Device = None,
     memory: Memory = 0,
+    allowance: Annotated[
+        float | None,
+        typer.Option(
+            "--allowance", min=1e-3, max=1e6, help="Seconds of slots in a minute of each member whose token names none."
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Signals of sessions that have none, YAML.")] = None,
     log_file: Annotated[
         str | None, typer.Option("--log", envvar="EIGENTENSOR_INSTRUCTION_LOG", help="File that the log goes on in.")
@@ -65,7 +71,9 @@ def up(
 
     place = parse_bind(bind) if bind is not None else None
     signals = load(config) if config is not None else Signals()
-    settings = Settings(own_folder(), workers, place, token, trust, device, log_file, signals, memory << 20)
+    settings = Settings(
+        own_folder(), workers, place, token, trust, device, log_file, signals, memory << 20, allowance=allowance
+    )
     from eigentensor_cluster.serving import serve
 
     serve(settings, say)

@@ -6,8 +6,9 @@ seconds that their runs take. A worker that goes away costs time alone: what was
 
 import asyncio
 import secrets
+import time
 from collections import Counter, deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -21,8 +22,10 @@ from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, W
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Role
 from eigentensor.sharding.signals import Signals
+from eigentensor_cluster.allowance import Allowances
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
 from eigentensor_cluster.queue import QUANTUM, Turns
+from eigentensor_cluster.segments import Segments
 from eigentensor_cluster.sessions import Quota, Session, Share
 from eigentensor_cluster.sharing import (
     Room,
@@ -61,8 +64,19 @@ class Claim(NamedTuple):
 class Dispatcher:
     """Sessions on one side, workers on the other."""
 
-    def __init__(self, quota: Quota | None = None, log: Log | None = None, signals: Signals | None = None) -> None:
-        """`log` takes what happens, `signals` are those of sessions that have none of their own."""
+    def __init__(
+        self,
+        quota: Quota | None = None,
+        log: Log | None = None,
+        signals: Signals | None = None,
+        allowance: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`log` takes what happens. `signals` are those of sessions that have none of their own. `allowance` is that of
+        members that have none: seconds of slots in a minute."""
+        self.allowance, self._clock, self._allowances = allowance, clock, Allowances()
+        self.segments = Segments()  #: what programs took
+        self._waking: asyncio.TimerHandle | None = None  #: when somebody may begin something again
         self.quota, self.log, self.signals = quota or Quota(), log or Log(), signals or Signals()
         self.sessions: dict[int, Session] = {}
         self.places: dict[Worker, Place] = {}
@@ -74,10 +88,15 @@ class Dispatcher:
         self._claims = deque[Claim]()
         self._sharing = Sharing(self.log, self._elements)
 
-    def begin(self, member: str, weight: float = 1.0) -> Session:
-        """A new session of somebody, whose runs count by that weight."""
+    def begin(self, member: str, weight: float = 1.0, allowance: float | None = None) -> Session:
+        """A new session of somebody, whose runs count by that weight, and, with those of all its sessions, take so many
+        seconds of slots in a minute at most."""
         number, identity = next(self._numbers), secrets.token_bytes(IDENTITY)
-        session = Session(number, identity, member, self.quota, self._tensors, signals=self.signals)
+        allowance = self.allowance if allowance is None else allowance
+        session = Session(
+            number, identity, member, self.quota, self._tensors, signals=self.signals, allowance=allowance
+        )
+        self._allowances.join(member, allowance, self._clock())
         self.sessions[session.number] = session
         self.log.record(Event.CONNECT, f"CLIENT {session.number}", "HELLO", member=member, weight=weight)
         self._turns.join(session.number, weight)
@@ -114,6 +133,10 @@ class Dispatcher:
     def balance(self, session: Session) -> float:
         """Seconds of a slot that a session may still take before others."""
         return self._turns.balance(session.number)
+
+    def left(self, session: Session) -> float | None:
+        """Seconds of slots that a session's member may take now; None if nothing bounds it."""
+        return self._allowances.left(session.member, self._clock())
 
     @property
     def memory(self) -> int:
@@ -185,10 +208,21 @@ class Dispatcher:
             self._claims.popleft()
         while any(place.free for place in self.places.values()):
             waiting = {number for number, session in self.sessions.items() if self._next(session) is not None}
-            chosen = self._turns.next(waiting)
+            chosen = self._turns.next(self._allowed(waiting))
             if chosen is None:
                 return
             self._begin(self.sessions[chosen])
+
+    def _allowed(self, waiting: Collection[int]) -> set[int]:
+        """Those of sessions whose members may begin something now; of the others, the first is waited for."""
+        now = self._clock()
+        waits = {number: self._allowances.wait(self.sessions[number].member, now) for number in waiting}
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+        if later := [wait for wait in waits.values() if wait]:
+            self._waking = asyncio.get_running_loop().call_later(min(later), self.pump)
+        return {number for number, wait in waits.items() if not wait}
 
     def _next(self, session: Session) -> Job | None:
         """The run that a session begins next, if one can begin. What is lost of its inputs is made again: that may be
@@ -231,6 +265,7 @@ class Dispatcher:
         session.under_way += 1
         expected = job.recipe.defined.seconds or QUANTUM
         self._turns.begin(session.number, expected)
+        self._allowances.begin(session.member, expected, self._clock())
         if is_shared(session, job, self._slots):
             session.is_sharing = True
             self._keep(self._share(session, job, expected))
@@ -310,6 +345,7 @@ class Dispatcher:
         """A run is over, however it went."""
         session.under_way -= 1
         self._turns.end(session.number, expected, spent.seconds)
+        self._allowances.end(session.member, expected, spent.seconds, self._clock())
         if session.number in self.sessions:
             self._release(session)
             if not (session.under_way or session.queue or session.again):
@@ -354,6 +390,7 @@ class Dispatcher:
 
     def _count(self, session: Session, job: Job, places: Sequence[Place], spent: Spent) -> None:
         defined = job.recipe.defined
+        self.segments.count(defined.root, spent.seconds, sum(tensor.size for tensor in job.outputs), spent.sent)
         defined.seconds = min(defined.seconds or spent.seconds, spent.seconds) or 1e-6
         for place in places:
             for one in (session.shares.setdefault(place.worker.name, Share()), place):

@@ -162,7 +162,7 @@ class Door:
             return session
         if len(self._inside) >= SESSIONS:
             raise NotAdmitted(f"there are {SESSIONS} sessions, as many as may be", fix="Try again later.")
-        return self.dispatcher.begin(member.name, member.weight)
+        return self.dispatcher.begin(member.name, member.weight, member.allowance)
 
     def _forget(self, left: tuple[Session, None]) -> None:
         """Ends a session whose client did not come back since it left."""

@@ -10,7 +10,7 @@ from eigentensor.cluster.frames import Frame, Role, Topic
 from eigentensor.cluster.log import Entry, parse_entry
 from eigentensor.errors import FrameRefused
 from eigentensor.wire import read
-from eigentensor_cluster.schemas import ClusterStatus
+from eigentensor_cluster.schemas import ClusterStatus, SessionStatus
 
 _MIB = 1 << 20
 
@@ -52,6 +52,7 @@ class Keeper:
 
 def lines(status: ClusterStatus) -> Iterator[str]:
     """How a cluster stands, for people."""
+    is_bounded = any(session.allowance is not None for session in status.sessions)
     busy, slots = sum(w.busy for w in status.workers), sum(w.slots for w in status.workers)
     yield status.address
     yield f"up for {_duration(status.seconds)} · {busy} of {slots} slots busy"
@@ -60,13 +61,22 @@ def lines(status: ClusterStatus) -> Iterator[str]:
         [(w.name, w.host, w.device, f"{w.busy}/{w.slots}", f"{w.runs:,}", f"{w.seconds:,.1f}") for w in status.workers],
     )
     yield from _table(
-        ("session", "member", "tensors", "MiB", "queued", "runs", "seconds"),
+        ("session", "member", "tensors", "MiB", "queued", "runs", "seconds", *(["left of a minute's"] * is_bounded)),
         [
             (
                 str(s.session), s.member, f"{s.handles:,}", f"{s.held / _MIB:,.1f}", f"{s.queued + s.under_way:,}",
-                f"{s.runs:,}", f"{s.seconds:,.1f}",
+                f"{s.runs:,}", f"{s.seconds:,.1f}", *([_left(s)] * is_bounded),
             )
             for s in status.sessions
+        ],
+    )  # fmt: skip
+    yield from _table(
+        ("hot segment", "runs", "seconds", "made, MiB", "moved, MiB"),
+        [
+            (
+                s.program[:8], f"{s.runs:,}", f"{s.seconds:,.1f}", f"{s.made / _MIB:,.1f}", f"{s.moved / _MIB:,.1f}",
+            )
+            for s in status.segments
         ],
     )  # fmt: skip
     if status.replays:
@@ -91,6 +101,12 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield ""
         for row in (head, *rows):
             yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _left(session: SessionStatus) -> str:
+    if session.allowance is None or session.left is None:
+        return "–"
+    return f"{session.left:,.1f} of {session.allowance:,g} s"
 
 
 def _duration(seconds: float) -> str:

@@ -72,6 +72,26 @@ class SessionStatus(Object):
     """Seconds of slots that took."""
     balance: float
     """Seconds of slots that it may take before others; below zero: it has taken more."""
+    allowance: Annotated[float | None, OPTIONAL] = None
+    """Seconds of slots that its member may take in a minute, if that is bounded."""
+    left: Annotated[float | None, OPTIONAL] = None
+    """Those of them that its member may take now; below zero: it has taken more, and its runs wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentStatus(Object):
+    """A program, and what its runs took since the cluster is up."""
+
+    program: Name
+    """Its root."""
+    runs: Size
+    """Runs that were executed."""
+    seconds: float
+    """Seconds of slots that took."""
+    made: Size
+    """Bytes of their results."""
+    moved: Size
+    """Bytes of boxes that slots sent each other for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +112,5 @@ class ClusterStatus(Object, schema="eigentensor.cluster/1"):
     """Those that are there."""
     sessions: tuple[SessionStatus, ...]
     """Those that are there, also of clients that may come back."""
+    segments: tuple[SegmentStatus, ...] = ()
+    """The programs that took most, the first one most."""

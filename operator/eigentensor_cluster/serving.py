@@ -102,7 +102,10 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs | None, say: Say) -> None:
-    began, dispatcher = time.monotonic(), Dispatcher(log=Log(settings.log), signals=settings.signals)
+    began, dispatcher = (
+        time.monotonic(),
+        Dispatcher(log=Log(settings.log), signals=settings.signals, allowance=settings.allowance),
+    )
     address = Address(settings.folder / "door")
 
     def status() -> str:
@@ -161,8 +164,11 @@ def status_of(dispatcher: Dispatcher, address: str, seconds: float, trusts: bool
         SessionStatus(
             number, session.member, len(session.tensors), session.held, len(session.queue) + len(session.again),
             session.under_way, session.runs, sum(share.seconds for share in session.shares.values()),
-            dispatcher.balance(session),
+            dispatcher.balance(session), session.allowance, dispatcher.left(session),
         )
         for number, session in dispatcher.sessions.items()
     ]  # fmt: skip
-    return ClusterStatus(address, os.getpid(), seconds, trusts, dispatcher.replays, tuple(workers), tuple(sessions))
+    return ClusterStatus(
+        address, os.getpid(), seconds, trusts, dispatcher.replays, tuple(workers), tuple(sessions),
+        dispatcher.segments.hottest,
+    )  # fmt: skip

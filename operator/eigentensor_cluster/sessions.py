@@ -64,6 +64,7 @@ class Session:
     compiled: int = 0
     shares: dict[str, Share] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
+    allowance: float | None = None  #: seconds of slots that its member may take in a minute
     fault: Poison | None = None  #: of signals that were refused: nothing is executed until there are others
     dropped: list[Tensor] = field(default_factory=list)  #: whose elements nobody needs any more
     _gathered: Gathered | None = None

@@ -11,18 +11,23 @@ from eigentensor.cluster.address import parse_token
 from eigentensor.cluster.frames import Role
 from eigentensor.errors import ConfigError
 
+LEAST, MOST = 1e-3, 1e6  #: of an allowance, in seconds of slots
+
 _HEAD = """\
-# Who may come to the cluster: ROLE NAME TOKEN [WEIGHT], a line each. Roles: client, worker, keeper.
-# A token is 64 hex digits; whoever has it gets it as a file of its own. A client's work counts by its weight.
+# Who may come to the cluster: ROLE NAME TOKEN [WEIGHT [ALLOWANCE]], a line each. Roles: client, worker, keeper.
+# A token is 64 hex digits; whoever has it gets it as a file of its own. A client's work counts by its weight, and may
+# take so many seconds of slots in a minute, all sessions of that name together.
 """
 
 
 class Member(NamedTuple):
-    """Somebody who may come, as what; clients take turns by their weights."""
+    """Somebody who may come, as what; clients take turns by their weights, and may take `allowance` seconds of slots in
+    a minute; None: as the cluster has it."""
 
     role: Role
     name: str
     weight: float = 1.0
+    allowance: float | None = None
 
 
 class Tokens:
@@ -59,12 +64,18 @@ def read(path: Path) -> Tokens:
 
 
 def _parsed(where: str, words: list[str]) -> tuple[bytes, Member]:
-    fix = "A line is ROLE NAME TOKEN [WEIGHT]; a role is client, worker or keeper, a token 64 hex digits."
+    fix = "A line is ROLE NAME TOKEN [WEIGHT [ALLOWANCE]]; a role is client, worker or keeper, a token 64 hex digits."
     try:
-        role, name, token, weight = (*words, "1")[:4] if len(words) == 3 else words
-        member = Member(Role[role.upper()], name, float(weight))
+        role, name, token, *numbers = words
+        weight = float(numbers.pop(0)) if numbers else 1.0
+        allowance = float(numbers.pop(0)) if numbers else None
+        member = Member(Role[role.upper()], name, weight, allowance)
+        if numbers:
+            raise ValueError("there are more words than a line has")
         if not 0.001 <= member.weight <= 1000 or len(name.encode()) > 64:
             raise ValueError("a weight is 0.001 to 1000, a name of 64 bytes at most")
+        if allowance is not None and not LEAST <= allowance <= MOST:
+            raise ValueError("an allowance is 0.001 to 1,000,000 seconds in a minute")
         return parse_token(token), member
     except (KeyError, ValueError) as error:
         raise ConfigError(f"{where} is no member", fix=fix) from error

@@ -6,6 +6,7 @@ import socket
 import ssl
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from eigentensor.errors import (
 from eigentensor.graph import GraphBuilder
 from eigentensor.program.codec import SEMANTICS
 from eigentensor.program.model import Program
+from eigentensor_cluster.serving import status_of
 from eigentensor_cluster.sessions import Quota
 from eigentensor_cluster.tokens import Member
 from support.clusters import F32, added, cluster, square
@@ -282,6 +284,37 @@ def squared(rows: int) -> Program:
     builder = GraphBuilder()
     x = builder.input("x", (rows, rows))
     return builder.compile(x @ x).program
+
+
+def test_a_member_that_took_its_minute_waits_with_all_its_sessions_and_nobody_else_does(tmp_path: Path) -> None:
+    now, token, files = [0.0], secrets.token_bytes(32), [tmp_path / "one", tmp_path / "two"]
+    members = {CLIENT: Member(Role.CLIENT, "one", 1.0, 1e-6), token: Member(Role.CLIENT, "two")}
+    with cluster(tmp_path / "c", Quota(queued=4), members) as c:
+        c.here()
+        c.dispatcher._clock = lambda: now[0]
+        for file, secret in zip(files, (CLIENT, token), strict=True):
+            file.write_text(secret.hex())
+        bounded, other, free = (RemoteSession(str(c.address), str(files[n])) for n in (0, 0, 1))
+        chain(bounded, 1)  # its first run may begin, and takes more than it has
+        assert bounded.stats().runs == 1
+        for session in (bounded, other):
+            session.put(11, square(), F32)
+            session.run(session.define(added()), {"x": 11, "y": 11}, {"output": 12})
+        chain(free, 3)
+        assert free.stats().runs == 3
+        assert bounded.stats().runs == 1 and other.stats().runs == 0
+        left = c.call(lambda: [c.dispatcher.left(session) for session in c.dispatcher.sessions.values()])
+        assert left[0] == left[1] and (left[0] or 0) < 0 and left[2] is None
+        for minute in (1, 2):  # enough for one run of either
+            now[0] = 1e9 * minute
+            c.call(c.dispatcher.pump)
+            c.until(partial(lambda runs: sum(s.runs for s in c.dispatcher.sessions.values()) == runs, 4 + minute))
+        assert bounded.get(12).any() and other.get(12).any()
+        status = c.call(lambda: status_of(c.dispatcher, "", 0.0, trusts=True))
+        assert [one.allowance for one in status.sessions] == [1e-6, 1e-6, None]
+        assert [(one.runs, one.made, one.moved) for one in status.segments] == [(6, 6 * 64, 0)]
+        for session in (bounded, other, free):
+            session.close()
 
 
 @pytest.mark.slow

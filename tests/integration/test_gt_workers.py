@@ -17,6 +17,7 @@ from eigentensor.sharding.signals import Signals
 REFERENCE = Tiers(most=1 << 60, sight=1 << 60)
 PYTHON = "PYTHON"  #: the device for which nothing is compiled
 ROWS = 7
+PIPELINE = Path(__file__).parents[1] / "support" / "sharding" / "tensor_pipeline.yaml"
 SIGNALS = {
     "data": gt.SignalConfig(gt.ShardConfig(0, (0, 1, 2)), "data_gradients"),
     "data_gradients": gt.SignalConfig(gt.ShardConfig(1)),
@@ -143,3 +144,58 @@ def test_where_calls_are_can_be_read_back_from_the_log(tmp_path: Path, monkeypat
     plans = [entry for entry in parse_log(file.read_text().splitlines()) if entry.event is Event.PLAN]
     assert [(plan.who, plan.what) for plan in plans] == [("WORKER 0,1,2", "call 0")]
     assert plans[0].detail["axis"] == "0" and plans[0].detail["signal"] == "data"
+
+
+class Pipeline(Module):
+    """Four stages, each in a scope of its own with scopes within, as a file of signals for eight workers names them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = [[Linear(6, 6), Linear(6, 6), Linear(6, 8), Linear(8, 6)] for _ in range(4)]
+
+    def forward(self, x: gt.Tensor) -> gt.Tensor:
+        for number, (into, out, up, down) in enumerate(self.stages):
+            with gt.signal.context(f"stage{number}"):
+                with gt.signal.context(f"stage{number}_attention_in"):
+                    hidden = into(x).tanh()
+                with gt.signal.context(f"stage{number}_attention_out"):
+                    x = x + out(hidden)
+                with gt.signal.context(f"stage{number}_mlp_in"):
+                    hidden = up(x).relu()
+                with gt.signal.context(f"stage{number}_mlp_out"), gt.signal.context("of no file"):
+                    x = x + down(hidden)
+        return x
+
+
+def piped(session: LocalSession) -> list[bytes]:
+    """The loss and the weights of a step."""
+    connection.open_session(session)
+    gt.manual_seed(6)
+    model, x = Pipeline(), gt.randn(4, 6)
+    loss = ((model(x) - 1) ** 2).mean()
+    loss.backward()
+    SGD(model.parameters(), lr=0.1).step()
+    return [tensor.data.numpy().tobytes() for tensor in (loss, *model.parameters())]
+
+
+@pytest.mark.slow
+def test_a_file_for_eight_workers_cuts_a_pipeline_and_is_none_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = piped(LocalSession(tiers=REFERENCE))
+    connection.close()
+    monkeypatch.setenv("GT_CONFIG", str(PIPELINE))
+    assert piped(LocalSession(tiers=REFERENCE)) == alone
+    assert "workers that are not there" in capsys.readouterr().err
+    connection.close()
+    file = tmp_path / "ops.log"
+    monkeypatch.setenv("GT_INSTRUCTION_LOG", str(file))
+    assert piped(LocalSession(device=PYTHON, workers=8)) == alone
+    plans = [entry for entry in parse_log(file.read_text().splitlines()) if entry.event is Event.PLAN]
+    placed = {(plan.detail["signal"], plan.who) for plan in plans if "signal" in plan.detail}
+    for number in range(4):
+        both = f"WORKER {2 * number},{2 * number + 1}"
+        for scope in ("attention_in", "attention_out", "mlp_in", "mlp_out", "gradients"):
+            assert (f"stage{number}_{scope}", both) in placed
+        assert {who for signal, who in placed if signal.startswith(f"stage{number}")} <= {both, f"WORKER {2 * number}"}
+    assert not any(signal == "of no file" for signal, _ in placed)

@@ -4,11 +4,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tinygrad import Tensor
 
 from eigentensor import reference
+from eigentensor.capture import capture
 from eigentensor.program import Call, Program, check
 from eigentensor.regions.boxes import Box, covers, difference, overlap, slices, volume
 from eigentensor.regions.dependence import shape_of
@@ -95,3 +98,34 @@ def test_a_difference_is_what_is_left_each_element_once(seed: int) -> None:
     both = overlap(a, b)
     assert (covered(shape, [both] if both else []) == (covered(shape, [a]) & covered(shape, [b]))).all()
     assert covers(a, b) == (both == b)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "is_bounded"), [(6, 2, 2, True), (7, 3, 3, True), (5, 3, 2, False)]
+)
+def test_gradients_of_pooling_need_the_samples_of_their_own(
+    size: int, kernel: int, stride: int, is_bounded: bool
+) -> None:
+    def gradient(x: Tensor) -> Tensor:
+        pooled = x.max_pool2d((kernel, kernel), stride)
+        return (pooled * pooled).sum().gradient(x)[0]
+
+    noise = np.random.default_rng(size)
+    x = noise.standard_normal((4, 2, size, size), dtype=np.float32)
+    program = capture(gradient, {"x": x}, fingerprint=False).program
+    buffers = buffers_of(program, {"x": x}, {})
+    for number, call in enumerate(program.calls):
+        body, shapes = program.bodies[call.body], shapes_of(program, call)
+        if (body.output_ranges or (1,))[0] != 4:
+            continue
+        box: Box = ((1, 2), *((0, extent - 1) for extent in body.output_ranges[1:]))
+        needs = needed(body, shapes, box)
+        if is_bounded:
+            assert all(need is None or need[0] == (1, 2) for need, of in zip(needs, shapes, strict=True) if of[0] == 4)
+        given = [array.reshape(-1) for array in buffers]
+        for argument in set(call.arguments):
+            parts = [need for n, need in zip(call.arguments, needs, strict=True) if n == argument and need]
+            given[argument] = poisoned(noise, buffers[argument], parts).reshape(-1)
+        result = buffers[len(program.buffers) + number]
+        indices = np.arange(result.size).reshape(result.shape)[slices(box)].reshape(-1)
+        assert reference.elements(program, given, number, indices, []).tobytes() == result[slices(box)].tobytes()

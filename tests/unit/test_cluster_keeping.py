@@ -12,12 +12,14 @@ from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.errors import BindingError, ConfigError, NotAdmitted
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Role as Of
+from eigentensor.wire import read
 from eigentensor_cluster import running, tokens
 from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.keeper import lines, screen
 from eigentensor_cluster.running import lines as lines_of
 from eigentensor_cluster.running import written
-from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
+from eigentensor_cluster.schemas import ClusterStatus, SegmentStatus, SessionStatus, WorkerStatus
+from eigentensor_cluster.segments import KNOWN, SHOWN, Segments
 from eigentensor_cluster.serving import reachable
 from eigentensor_cluster.settings import Settings, parse_bind, process_of
 from support.programs.worked_examples import layer, session
@@ -87,7 +89,17 @@ def test_new_tokens_are_one_of_each_role_and_nobody_else_reads_them(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "line",
-    [f"client {PRINT}", f"nobody me {PRINT}", "client me abc", f"client me {PRINT} heavy", f"client me {PRINT} 0"],
+    [
+        f"client {PRINT}",
+        f"nobody me {PRINT}",
+        "client me abc",
+        f"client me {PRINT} heavy",
+        f"client me {PRINT} 0",
+        f"client me {PRINT} 1 0",
+        f"client me {PRINT} 1 much",
+        f"client me {PRINT} nan",
+        f"client me {PRINT} 1 2 3",
+    ],
 )
 def test_a_line_that_is_no_member_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "tokens"
@@ -105,6 +117,8 @@ def test_one_token_is_one_members(tmp_path: Path) -> None:
         tokens.read(file)
     file.write_text(f"client one {PRINT} 2.5\n")
     assert tokens.read(file).member(bytes.fromhex(PRINT)) == tokens.Member(Role.CLIENT, "one", 2.5)
+    file.write_text(f"client one {PRINT} 2.5 30\n")
+    assert tokens.read(file).member(bytes.fromhex(PRINT)) == tokens.Member(Role.CLIENT, "one", 2.5, 30.0)
 
 
 def test_a_certificate_is_made_once_and_broken_files_are_none(tmp_path: Path) -> None:
@@ -147,6 +161,34 @@ def test_how_a_cluster_stands_is_said_in_a_few_lines() -> None:
         "",
         "3 runs were executed again, since a worker went away",
     ]
+
+
+def test_how_a_cluster_stands_has_what_members_may_take_and_which_programs_take_the_time() -> None:
+    mine = SessionStatus(1, "me", 12, 3 << 20, 4, 1, 2000, 50.0, 0.01, 30.0, -1.25)
+    others = SessionStatus(2, "you", 0, 0, 0, 0, 1, 0.5, 0.0)
+    segments = (SegmentStatus(PRINT, 1200, 40.25, 3 << 20, 1 << 19),)
+    status = ClusterStatus("unix:/door", 4711, 75.0, False, 0, (), (mine, others), segments)
+    assert list(lines(status))[3:] == [
+        "session  member  tensors  MiB  queued  runs   seconds  left of a minute's",
+        "1        me      12       3.0  5       2,000  50.0     -1.2 of 30 s",
+        "2        you     0        0.0  0       1      0.5      –",
+        "",
+        "hot segment  runs   seconds  made, MiB  moved, MiB",
+        "abababab     1,200  40.2     3.0        0.5",
+    ]
+    assert ClusterStatus(**read(ClusterStatus, status.to_json())) == status
+
+
+def test_programs_that_took_most_come_first_and_no_more_than_some_are_counted() -> None:
+    segments = Segments()
+    for number in range(KNOWN + 5):
+        segments.count(number.to_bytes(32), 1.0, 1, 0)
+    for _ in range(3):
+        segments.count(bytes(31) + b"\7", 0.5, 10, 2)
+    first, *others = segments.hottest
+    assert first == SegmentStatus((bytes(31) + b"\7").hex(), 4, 2.5, 31, 6) and len(others) == SHOWN - 1
+    segments.count(bytes(32), 0.25, 1, 0)
+    assert segments.hottest[0] == first and not any(one.program == bytes(32).hex() for one in segments.hottest)
 
 
 def test_top_shows_what_happened_between_two_looks() -> None:

@@ -387,14 +387,6 @@ def test_a_tensor_ends_with_its_session() -> None:
         x + 1
 
 
-@pytest.mark.parametrize("variable", ["GT_BACKEND", "GT_SAVE_COMPILED_CODE"])
-def test_variables_that_are_not_followed_are_refused_by_name(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connection.close()
-    monkeypatch.setitem(os.environ, variable, "1")
-    with pytest.raises(ConfigError, match=f"{variable} is set"):
-        gt.ones(1)
-
-
 def signals_of(calls: list[Segment]) -> list[set[str]]:
     return [set(segment.signals.values()) for segment in calls]
 
@@ -526,7 +518,8 @@ def test_what_is_recorded_and_not_computed_can_be_looked_at(capsys: pytest.Captu
     numbers(y)
     assert gt.debug.get_tape() == [] and gt.debug.get_worker_stats()["local"]["runs"] == 1
     gt.debug.print_worker_stats()
-    assert "local: 1 runs" in capsys.readouterr().out
+    written = capsys.readouterr().out
+    assert "local: 1 runs" in written and "1 programs, 0 kernels compiled" in written
 
 
 #: What GT's reference lists, by where it is.

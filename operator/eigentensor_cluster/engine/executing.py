@@ -133,7 +133,7 @@ class Programs:
         """`memory` are the bytes that each slot has for a program's buffers; 0: its share of this machine's, or what
         programs of strangers may take."""
         self.is_trusting, self.device = is_trusting, device or devices.default(confined=not is_trusting)
-        self.threads = max(1, (os.cpu_count() or 1) // slots)
+        self.threads = max(1, len(os.sched_getaffinity(0)) // slots)
         self.memory = memory or (installed() // slots if is_trusting else MEMORY)
         self._parts = Parts(self.device, self.threads)  # of those who are trusted
         self._most = max(idle, slots)

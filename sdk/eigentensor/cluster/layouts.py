@@ -97,7 +97,9 @@ class Reader:
                 if len(self._bytes) < begin + length:
                     break
                 self._at, self.expected = begin + length, sequence + 1
-                yield sequence, _decoded(layout, bytes(memoryview(self._bytes)[begin : begin + length]), sequence)
+                with memoryview(self._bytes) as held, held[begin : begin + length] as payload:
+                    frame = _decoded(layout, payload, sequence)
+                yield sequence, frame
         finally:
             del self._bytes[: self._at]
             self._at = 0
@@ -116,11 +118,11 @@ class Reader:
 class _Payload:
     """The bytes of a payload, taken one part after the other. Raises ValueError for what is not there."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: memoryview) -> None:
         self.data, self.at = data, 0
 
     def take(self, count: int) -> bytes:
-        part = self.data[self.at : self.at + count]
+        part = bytes(self.data[self.at : self.at + count])
         if len(part) != count:
             raise ValueError("it ends too early")
         self.at += count
@@ -147,7 +149,7 @@ class _Layout(NamedTuple):
     unpack: Callable[[_Payload], Frame]
 
 
-def _decoded(layout: _Layout, data: bytes, sequence: int) -> Frame:
+def _decoded(layout: _Layout, data: memoryview, sequence: int) -> Frame:
     payload = _Payload(data)
     try:
         frame = layout.unpack(payload)

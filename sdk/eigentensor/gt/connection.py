@@ -1,30 +1,21 @@
 """Where tensors are: one session for the whole process, this process itself unless `connect` named a cluster."""
 
 import atexit
-import os
 from threading import RLock
 from typing import TYPE_CHECKING
 
 from eigentensor.cluster.local import LocalSession
 from eigentensor.cluster.session import Session
 from eigentensor.errors import ConfigError
-from eigentensor.stream.recorder import Recorder
+from eigentensor.gt.environment import AUTO, Environment, config_file, environment
+from eigentensor.stream.recorder import Recorder, Scope
 from eigentensor.talk import say
 
 if TYPE_CHECKING:
     from eigentensor.sharding.signals import Signals
 
-#: Variables that name a YAML file of signals, and a file that instructions are written to: ours, and GT's.
-CONFIG = ("EIGENTENSOR_SIGNALS", "GT_CONFIG")
-LOG = ("EIGENTENSOR_INSTRUCTION_LOG", "GT_INSTRUCTION_LOG")
 #: Hosts that are this machine.
 HERE = ("localhost", "127.0.0.1", "[::1]")
-#: Variables of GT that this package does not follow, and why.
-REFUSED = {
-    "GT_BACKEND": "there is one backend: programs, whose bits are the same on every device",
-    "GT_SAVE_COMPILED_CODE": "no code is generated that could be saved; a program is what `eigentensor program` reads",
-}
-
 _lock = RLock()
 _recorder: Recorder | None = None
 _signals: "Signals | None" = None
@@ -36,28 +27,41 @@ def recorder() -> Recorder:
     if _recorder is None:
         with _lock:
             if _recorder is None:
-                open_session(LocalSession())
+                open_session(LocalSession(tiers=environment().tiers))
     assert _recorder is not None
     return _recorder
 
 
 def open_session(session: Session) -> None:
-    """Makes this the session of the process. Raises ConfigError if there is one already: its tensors are there."""
+    """Makes this the session of the process, as the environment says. Raises ConfigError for a variable of GT's that is
+    not followed, and if there is a session already: its tensors are there."""
     global _recorder
-    for variable, why in REFUSED.items():
-        if variable in os.environ:
-            raise ConfigError(f"{variable} is set: {why}", fix=f"Unset {variable}.")
+    says = environment()
     with _lock:
         if _recorder is not None:
             raise _opened_already()
-        opened = Recorder(session)
-        if path := _of_environment(LOG):
-            from eigentensor.gt.log import InstructionLog  # few want one
+        _recorder = _recording(session, says)
+    if says.is_verbose:
+        where = f"here, by {session.workers} workers" if isinstance(session, LocalSession) else "at a cluster"
+        say(f"tensors are held and computed {where}")
 
-            opened.sent = InstructionLog(path, session)
-        if known := signals():
-            _configure(session, known)
-        _recorder = opened
+
+def _recording(session: Session, says: Environment) -> Recorder:
+    """What records for a session."""
+    global _signals
+    opened, known = Recorder(session), signals()
+    if says.log is not None:
+        from eigentensor.gt.log import InstructionLog  # few want one
+
+        opened.sent = InstructionLog(says.log, session)
+    if says.cuts:
+        from eigentensor.sharding.signals import ShardConfig, SignalConfig, Signals  # few have any
+
+        opened.scope = Scope(AUTO)
+        known = _signals = (known or Signals()).with_signal(AUTO, SignalConfig(ShardConfig()))
+    if known:
+        _configure(session, known)
+    return opened
 
 
 def close() -> None:
@@ -74,7 +78,7 @@ def gpu_workers(count: int) -> None:
     ConfigError if tensors were made already, or for fewer than one."""
     if count < 1:
         raise ConfigError(f"{count} workers", fix="Ask for at least one.")
-    open_session(LocalSession(workers=count))
+    open_session(LocalSession(workers=count, tiers=environment().tiers))
 
 
 def connect(address: str | None = None, token: str | None = None) -> None:
@@ -109,7 +113,7 @@ def signals() -> "Signals | None":
     Raises ConfigError, with file and line, if that is no configuration.
     """
     global _signals
-    if _signals is None and (path := _of_environment(CONFIG)):
+    if _signals is None and (path := config_file()):
         from eigentensor.sharding.signals import load  # few have any
 
         _signals = load(path)
@@ -129,10 +133,6 @@ def _configure(session: Session, known: "Signals") -> None:
     session.configure(known.to_yaml())
     for remark in known.remarks(range(len(session.stats().workers))):
         say(remark)
-
-
-def _of_environment(variables: tuple[str, ...]) -> str | None:
-    return next((value for variable in variables if (value := os.environ.get(variable))), None)
 
 
 atexit.register(close)

@@ -25,5 +25,6 @@ def print_worker_stats() -> None:
     """Writes that to the standard output, a worker a line, and what the session holds."""
     stats = recorder().session.stats()
     lines = [f"{w.name}: {w.runs:,} runs, {w.seconds:.3f} s" for w in stats.workers]
-    lines.append(f"{stats.handles:,} tensors of {stats.held:,} bytes, {stats.programs:,} programs")
+    held = f"{stats.handles:,} tensors of {stats.held:,} bytes, {stats.programs:,} programs"
+    lines.append(f"{held}, {stats.compiled:,} kernels compiled")
     sys.stdout.write("".join(f"{line}\n" for line in lines))

@@ -20,7 +20,7 @@ from eigentensor.program.model import Body, Instruction, Program
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, DType, Op
 from eigentensor.program.structure import operands
 from eigentensor.regions.boxes import Box, Shape, merged, whole_box
-from eigentensor.regions.narrowing import equal, meanings, narrow, quotient, replaced, settled
+from eigentensor.regions.narrowing import equal, meanings, narrow, quotient, quotients, replaced, settled
 
 
 class Touch(NamedTuple):
@@ -97,6 +97,7 @@ class Dependence:
         for n, i in enumerate(body.instructions):
             if i.op is Op.LOAD and (known := self.reached[n]) is not None:
                 facts = [*known, *self._under_guard(i)]
+                facts += quotients(self.prover, facts)
                 meant = settled(self.prover, [*facts, *self.facts])
                 elements = replaced(self.prover.forms[i.b], meant)
                 self.axes[n] = max((self._along(e, shapes[i.a - 1], [*facts, *self.facts]) for e in elements), key=len)

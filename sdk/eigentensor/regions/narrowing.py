@@ -51,6 +51,19 @@ def meanings(prover: Prover) -> list[Fact]:
     return facts
 
 
+def quotients(prover: Prover, known: Sequence[Fact]) -> list[Fact]:
+    """What facts that bound a dividend as a whole leave of its quotient: more than what bounds each of its parts."""
+    facts, longest = list[Fact](), _longest([fact for fact in known if fact.terms])
+    for n, i in enumerate(prover.instructions):
+        if i.op is not Op.FLOORDIV or i.dtype.is_float or prover.forms[n] != atom(n):
+            continue
+        x, divisor = (prover.forms[v] for v in i.values)
+        if not divisor.terms and divisor.constant > 0:
+            low, high = (end // divisor.constant for end in under(x, longest, prover.box))
+            facts += at_most(prover.forms[n], high) + at_most(prover.forms[n].times(-1), -low)
+    return facts
+
+
 def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form[int]]:
     """Quotients that can be but one number where some facts hold, and remainders that are a difference there.
 
@@ -99,12 +112,15 @@ def quotient(x: Form[int], divisor: int, facts: Sequence[Fact], box: Sequence[In
 
     Those that the bounds of the form leave are held to the facts, one by one.
     """
-    # what bounds a sum says more than what bounds its parts, and `under` tries a few facts
-    longest = sorted(set(facts), key=lambda fact: (-len(fact.terms), fact))
-    low, high = (end // divisor for end in under(x, longest, box))
+    low, high = (end // divisor for end in under(x, _longest(facts), box))
     for _ in range(PROBES):
         if low < high and not narrow(list(box), [*facts, *at_most(x, (low + 1) * divisor - 1)]):
             low += 1
         if low < high and not narrow(list(box), [*facts, *at_most(x.times(-1), -high * divisor)]):
             high -= 1
     return low if low == high else None
+
+
+def _longest(facts: Sequence[Fact]) -> list[Fact]:
+    """What bounds a sum says more than what bounds its parts, and `under` tries a few facts."""
+    return sorted(set(facts), key=lambda fact: (-len(fact.terms), fact))

@@ -46,10 +46,11 @@ class Value:
 
 
 class Scope(local):
-    """The signal that instructions of a thread get, and the one that their gradients get."""
+    """The signal that instructions of a thread get, and the one that their gradients get: both the same, or none, until
+    the thread enters a scope."""
 
-    signal: str | None = None
-    backward: str | None = None
+    def __init__(self, signal: str | None = None) -> None:
+        self.signal = self.backward = signal
 
 
 class Recorder:

@@ -1,8 +1,9 @@
-"""Programs on several workers: what is moved between them, what the largest one holds and computes; planning; speed.
+"""Programs on several workers: what is moved between them, what the largest one holds and computes; planning.
 
 scripts/bench cluster             the table of sdk/README.md, which is the same on every machine
 scripts/bench cluster --planning  processor time of planning a program of a thousand calls
-scripts/bench cluster --speed     one thread of CompiledGraph, beside two workers of a thread each
+scripts/bench scaling             two workers beside one: how much sooner they are done
+scripts/bench paper               the same of language models on GPUs, on paper
 """
 
 import sys
@@ -13,13 +14,11 @@ from functools import partial
 from eigentensor.graph.lower import lower
 from eigentensor.program import Program
 from eigentensor.program.cost import body_cost
-from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.sharded import Sharded
 from eigentensor.sharding.layout import axes_of, made, volumes
 from eigentensor.sharding.plan import Plan, plan
-from support.bench.pairs import in_turn, say
+from support.bench.pairs import say
 from support.programs.planned import decoder
-from support.programs.sharded import LARGE, captured, tensors
+from support.programs.sharded import LARGE, captured
 from support.vectors.programs import README, between
 
 WORKERS = (2, 4)
@@ -90,27 +89,9 @@ def took(run: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def speed() -> None:
-    """What all workers take together of the processor beside one thread of CompiledGraph, and how much sooner they are
-    done: that only where nobody else computes."""
-    counts = "; ".join(map(str, WORKERS))
-    say("", "one, ms", f"{counts}: time", "sooner", widths=(55,))
-    for name in LARGE:
-        program, given = captured(name).program, tensors(name)
-        x, bound = {"x": given.pop("x")}, given
-        ways = {"1": partial(CompiledGraph(program, bound, threads=1, keep_states=True).run, x)}
-        ways |= {f"{n}": partial(Sharded(program, bound, workers=n, keep_states=True).run, x) for n in WORKERS}
-        took, waited = (in_turn(ways, clock=clock) for clock in (time.process_time, time.perf_counter))
-        more = "; ".join(f"{took[f'{n}'] / took['1']:.2f}" for n in WORKERS)
-        sooner = "; ".join(f"{waited['1'] / waited[f'{n}']:.2f}" for n in WORKERS)
-        say(name, 1e3 * took["1"], more, sooner, widths=(55,))
-
-
 def main() -> None:
     if "--planning" in sys.argv:
         planning()
-    elif "--speed" in sys.argv:
-        speed()
     else:
         table = "\n".join([HEAD, *rows(LARGE)]) + "\n"
         sys.stdout.write(table)

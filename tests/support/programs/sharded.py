@@ -98,18 +98,26 @@ LARGE: dict[str, Network] = {
     "MLP 784-1024-1024-10, 4,096 rows in 4 shards, a step": Network(Deep, (4096, 784), True, 4),
     "MLP 784-1024-1024-10, 16 rows": Network(Deep, (16, 784)),
 }
+#: Forward and a step of training, each of more than 50 ms on one thread.
+HEAVY: dict[str, Network] = {
+    "MLP 784-1024-1024-10, 4,096 rows": Network(Deep, (4096, 784)),
+    "the same in 4 shards, a step": Network(Deep, (4096, 784), True, 4),
+    "transformer layer 256, 32 × 128 tokens": Network(lambda: Layer(256, 8), (32, 128, 256)),
+    "the same in 2 shards, a step": Network(lambda: Layer(256, 8), (32, 128, 256), True, 2),
+}
+NETWORKS = SMALL | LARGE | HEAVY
 
 
 @cache
 def captured(name: str) -> GraphProgram:
-    """One of both, captured once."""
-    return (SMALL | LARGE)[name].captured()
+    """One of them, captured once."""
+    return NETWORKS[name].captured()
 
 
 def tensors(name: str) -> dict[str, Values]:
     """All that a network's program is run on."""
     graph = captured(name)
-    arrays = {**graph.weights, **graph.states, "x": (SMALL | LARGE)[name].input}
+    arrays = {**graph.weights, **graph.states, "x": NETWORKS[name].input}
     return {key: np.asarray(array) for key, array in arrays.items()}
 
 

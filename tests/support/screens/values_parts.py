@@ -18,7 +18,7 @@ from eigentensor.planner.search import Candidate, Search
 from eigentensor.program.cost import Needs
 from eigentensor.task import Cause, Opened, Place, State
 from eigentensor_client.claims import Claim, Facts, Message
-from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
+from eigentensor_cluster.schemas import ClusterStatus, SegmentStatus, SessionStatus, WorkerStatus
 from eigentensor_operator import onboarding
 from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.batches.store import BatchLine
@@ -125,7 +125,11 @@ CLUSTER = ClusterStatus(
     (WorkerStatus("w1", "gpu-1", "CPU", 2, 1, 12_000, 300.0), WorkerStatus("w2", "gpu-2", "CPU", 2, 2, 8_000, 200.0)),
     (
         SessionStatus(1, "alice", 12, 3 << 20, 4, 2, 15_000, 375.5, 0.01),
-        SessionStatus(2, "bob", 0, 0, 0, 1, 5_000, 124.5, -0.2),
+        SessionStatus(2, "bob", 0, 0, 0, 1, 5_000, 124.5, -0.2, 30.0, -1.5),
+    ),
+    (
+        SegmentStatus("5e" * 32, 12_000, 310.2, 48 << 20, 0),
+        SegmentStatus("a7" * 32, 40, 180.6, 96 << 20, 880 << 20),
     ),
 )  # fmt: skip
 CLUSTER_LOG = [

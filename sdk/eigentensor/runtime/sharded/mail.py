@@ -30,7 +30,7 @@ class Message(NamedTuple):
     box: Values
 
 
-#: Takes a message of a worker to one elsewhere.
+#: Takes a message of a worker to one elsewhere; when it returns, the box may change.
 Forward = Callable[[int, int, "Message"], None]
 
 
@@ -47,15 +47,20 @@ class Mail:
         """The port of one worker."""
         return MailPort(self, worker)
 
-    def deliver(self, sender: int, receiver: int, message: "Message") -> None:
-        """A message, to who is here or elsewhere. Raises ExecutionError if nobody knows the receiver."""
-        queue = self.queues.get((sender, receiver))
-        if queue is not None:
-            queue.put(message)
-        elif self.forward is not None:
-            self.forward(sender, receiver, message)
+    def send(self, sender: int, receiver: int, message: "Message") -> None:
+        """A message of a worker of this process, whose box may change afterwards, to who is here or elsewhere. Raises
+        ExecutionError if nobody knows the receiver."""
+        if (sender, receiver) in self.queues or self.forward is None:
+            self.deliver(sender, receiver, message._replace(box=message.box.copy()))
         else:
+            self.forward(sender, receiver, message)
+
+    def deliver(self, sender: int, receiver: int, message: "Message") -> None:
+        """A message whose box does not change any more, to who is here. Raises ExecutionError if nobody is."""
+        queue = self.queues.get((sender, receiver))
+        if queue is None:
             raise ExecutionError(f"worker {sender} has a message for {receiver}, and there is no such worker")
+        queue.put(message)
 
     def close(self) -> None:
         """Whoever waits, or will, gets an error."""
@@ -75,9 +80,9 @@ class MailPort:
         self.mail, self.worker, self.sent = mail, worker, 0
 
     def send(self, worker: int, number: int, box: Values) -> None:
-        """A copy."""
+        """A copy, for who is here; who is elsewhere gets the elements in frames."""
         self.sent += box.nbytes
-        self.mail.deliver(self.worker, worker, Message(number, box.copy()))
+        self.mail.send(self.worker, worker, Message(number, box))
 
     def receive(self, worker: int, number: int) -> Values:
         """As it came."""

@@ -1,0 +1,1 @@
+"""GT's scripts: `python -m eigentensor.gt.scripts.top`, `trace` and `visualize`."""
