@@ -28,13 +28,19 @@ from eigentensor_cluster.peers import Peer, connect
 
 
 async def work(
-    address: Address, token: bytes, programs: Programs, slots: int, say: Callable[[str], None], memory: int = 0
+    address: Address,
+    token: bytes,
+    programs: Programs,
+    slots: int,
+    say: Callable[[str], None],
+    memory: int = 0,
+    node: str = "",
 ) -> None:
     """Works for the cluster at an address until that goes away: ConnectionLost. NotAdmitted at a closed door. `memory`
-    are the bytes that each slot has; 0: its share of this machine's."""
+    are the bytes that each slot has; 0: its share of this machine's. `node` is the one of Ray that it is on, if any."""
     with scratch() as folder:
         peer = await connect(address, ORDERED)
-        engine = InProcess(programs, slots, "", socket.gethostname(), memory)
+        engine = InProcess(programs, slots, "", socket.gethostname(), memory, node)
         try:
             if programs.is_sharing:
                 await _listens(engine.exchange, peer, folder, is_away=address.path is None)
@@ -58,7 +64,7 @@ async def _works(address: Address, token: bytes, engine: InProcess, peer: Peer, 
     where = " ".join(engine.exchange.addresses)
     hello = Hello(
         VERSION, SEMANTICS, Role.WORKER, token, bytes(16), engine.slots, engine.host[:64], engine.device,
-        engine.memory, where,
+        engine.memory, where, engine.node,
     )  # fmt: skip
     peer.send(hello)
     slots = engine.slots

@@ -93,9 +93,12 @@ class Programs:
     as it uses at a time; those that were not used for longest are ended, where there are more than may be.
     """
 
-    def __init__(self, *, is_trusting: bool, device: str | None = None, slots: int = 1, idle: int = IDLE) -> None:
+    def __init__(
+        self, *, is_trusting: bool, device: str | None = None, slots: int = 1, idle: int = IDLE, cores: int = 0
+    ) -> None:
+        """`cores` are those that all slots have together; 0: this machine's."""
         self.is_trusting, self.device = is_trusting, device or devices.default(confined=not is_trusting)
-        self.threads = max(1, (os.cpu_count() or 1) // slots)
+        self.threads = max(1, (cores or os.cpu_count() or 1) // slots)
         self._make: Callable[[str, int], Ready] = Trusted if is_trusting else Confined
         self._most = max(idle, slots)
         self._lock, self._idle = threading.Lock(), list[tuple[int | None, Ready]]()

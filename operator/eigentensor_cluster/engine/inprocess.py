@@ -32,10 +32,11 @@ class InProcess:
 
     is_lost = False
 
-    def __init__(self, programs: Programs, slots: int, name: str, host: str, memory: int = 0) -> None:
+    def __init__(self, programs: Programs, slots: int, name: str, host: str, memory: int = 0, node: str = "") -> None:
         """`memory` are the bytes that each slot has for a program's buffers; 0: its share of this machine's,
         or what programs of strangers may take."""
-        self.programs, self.slots, self.name, self.host, self.device = programs, slots, name, host, programs.device
+        self.programs, self.slots, self.name, self.device = programs, slots, name, programs.device
+        self.host, self.node = host, node
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self.memory = memory or (machine // slots if programs.is_trusting else MEMORY)
         self.exchange = Exchange()
