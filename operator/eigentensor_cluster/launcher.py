@@ -28,6 +28,7 @@ from eigentensor_cluster.worker import work
 LOCAL, HERE = "local", "auto"  #: a Ray of one's own; the one that is up on this machine
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"  #: of Ray's environment
 OBJECTS = 80 << 20  #: bytes of a Ray of one's own for objects: there are none
+TRIES, PAUSE = 3, 1.0  #: to come in, or in again; seconds between two
 LOOK, ROOM, LAST = 1.0, 5.0, 5.0  #: seconds between looks; until Ray has room, or it is said; that the end may take
 SECURITY = "https://docs.ray.io/en/latest/ray-security/token-auth.html"
 
@@ -105,24 +106,25 @@ class Worker:
         """Works until nobody is at the door any more, or it may not: why. A connection that was lost is made anew."""
         import ray
 
-        orders, is_inside = self._orders, False
+        orders, left = self._orders, TRIES
         node = ray.get_runtime_context().get_node_id()
 
         def joined(line: str) -> None:
-            nonlocal is_inside
-            is_inside = True
+            nonlocal left
+            left = TRIES
             say(line)
 
         try:
             programs = Programs(is_trusting=orders.trusts, device=orders.device, slots=orders.slots, cores=orders.cores)
             await asyncio.to_thread(programs.check)
             while True:
-                is_inside = False
                 try:
                     await work(parse(orders.address), orders.token, programs, orders.slots, joined, orders.memory, node)
                 except ConnectionLost:
-                    if not is_inside:
+                    left -= 1
+                    if not left:
                         raise
+                    await asyncio.sleep(PAUSE)
         except EigenTensorError as error:
             return failure(0, 0, error)
 
@@ -220,19 +222,23 @@ def _check_near(ray: Any, address: Address, nodes: Sequence[str]) -> None:
 def _started(
     ray: Any, of: Launch, address: Address, token: bytes, group: Any, nodes: Sequence[str]
 ) -> Iterator[tuple[Any, Any]]:
-    """Actors that work, each by what it answers when it does not any more."""
+    """Actors that work, each by what it answers when it does not any more. Few processes begin at a time."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     memory = {node["NodeID"]: int(node["Resources"].get("memory", 0)) for node in ray.nodes()}
+    most, beginning = 2 * max(1, int(ray.cluster_resources().get("CPU", 0))), list[Any]()
     shares = {node: memory[node] // (number * of.slots) for node, number in Counter(nodes).items()}
     for number, node in enumerate(nodes):
+        while len(beginning) >= most:
+            beginning = ray.wait(beginning, timeout=LOOK)[1]
         actor = ray.remote(Worker).options(
-            num_cpus=of.cpus, num_gpus=of.gpus, max_restarts=-1, max_task_retries=-1, max_concurrency=1,
+            num_cpus=of.cpus, num_gpus=of.gpus, max_restarts=-1, max_task_retries=-1, max_concurrency=2,
             scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number),
         )  # fmt: skip
         share = of.memory or (shares[node] if of.trusts else 0)
         orders = Orders(str(address), token, of.slots, max(1, int(of.cpus)), of.trusts, of.device, share)
         made = actor.remote(orders)
+        beginning.append(made.__ray_ready__.remote())
         yield made.work.remote(), made
 
 
