@@ -60,7 +60,7 @@ VERBS = {
 PARTS = {
     "watch": "Re-execute what others executed, and challenge what differs.",
     "operator": "Execute strangers' programs for money: bench, up, run, status, leave. Or choose one that does: list.",
-    "cluster": "One program on many devices, for one user or many: up, worker, status, top, log, run, down.",
+    "cluster": "One program on many devices, for one user or many: up, worker, status, top, log, trace, run, down.",
     "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
 }
 #: What a client adds to the nouns of other parts: Typer applications under eigentensor_client.verbs.

@@ -96,13 +96,40 @@ def worker(
     trust: Trust = False,
     device: Device = None,
     memory: Memory = 0,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", help="Let Ray start it: HOST:PORT of one, auto for this machine's, local for its own."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, max=4096, help="So many of them, with --ray; by default 1.")
+    ] = None,
+    cpus: Annotated[
+        float | None, typer.Option("--cpus", min=0.001, help="CPUs that each owns, with --ray; by default 1.")
+    ] = None,
+    gpus: Annotated[
+        float | None, typer.Option("--gpus", min=0, max=1, help="GPUs, likewise; by default 1 for CUDA, else none.")
+    ] = None,
+    spread: Annotated[
+        bool | None, typer.Option("--spread/--pack", help="On many nodes of Ray, or on few, the default.")
+    ] = None,
 ) -> None:
     """Lend slots to a cluster, until it is down or Ctrl-C. The device is held to the reference first."""
     from eigentensor.cluster.address import named, read_token
+
+    address, secret = named(join), read_token(token)
+    if ray is not None:
+        from eigentensor_cluster.launcher import Launch, launch
+
+        owned = (1.0 if (device or "").startswith("CUDA") else 0.0) if gpus is None else gpus
+        of = Launch(ray, workers or 1, cpus or 1.0, owned, bool(spread), slots, trust, device, memory << 20)
+        launch(of, address, secret)
+        return
+    for option, value in {"workers": workers, "cpus": cpus, "gpus": gpus, "spread": spread}.items():
+        if value is not None:
+            raise ConfigError(f"--{option} says what Ray is to start", fix="Name a Ray: `--ray local`.")
     from eigentensor_cluster.serving import checked, running
     from eigentensor_cluster.worker import work
 
-    address, secret = named(join), read_token(token)
     if number := running(work(address, secret, checked(trust, device, slots, memory << 20, say), slots, say)):
         say(f"left {address}: what it executed is executed elsewhere")
         _leave(128 + number)
@@ -164,6 +191,33 @@ def log(
     entries = Keeper(named(cluster), read_token(token)).log(follow=follow)
     for entry in entries if follow else trace(list(entries), seconds=seconds, count=count):
         typer.echo(json.dumps(entry.to_json()) if as_json else format_entry(entry))
+
+
+@app.command()
+def trace(
+    number: Annotated[
+        int | None, typer.Argument(metavar="[INSTRUCTION]", help="One alone, with what the log has about it.")
+    ] = None,
+    session: Annotated[int | None, typer.Option("--session", min=0, help="Whose; by default the newest's.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="The last so many alone.")] = None,
+    file: Annotated[Path | None, typer.Option("--log", help="A log, as `up --log` writes it.")] = None,
+    cluster: Cluster = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """What became of a session's instructions: when each came, was begun and ended, and where."""
+    from eigentensor.cluster.address import named, read_token
+    from eigentensor.cluster.log import format_entry, load_log
+    from eigentensor_cluster.keeper import Keeper
+    from eigentensor_cluster.trace import lines, traced
+
+    entries = load_log(file) if file is not None else list(Keeper(named(cluster), read_token(token)).log())
+    found, about = traced(entries, session, number, count)
+    if as_json:
+        typer.echo(json.dumps(found.to_json()))
+        return
+    for line in [*lines(found), *(["", *map(format_entry, about)] if about else [])]:
+        typer.echo(line)
 
 
 @app.command()

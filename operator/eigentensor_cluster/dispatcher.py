@@ -163,8 +163,17 @@ class Dispatcher:
 
     def settle(self, session: Session) -> None:
         """Frees what a session dropped, and begins what can begin: to be called when it took frames."""
+        for sequence, kind, poison in session.refused:
+            self.failed(session, kind, sequence, poison)
+        session.refused.clear()
         self._release(session)
         self.pump()
+
+    def failed(self, session: Session, what: str, sequence: int, poison: Poison) -> None:
+        """Writes down that nothing comes of a frame."""
+        cause, kind, reason = poison.cause, type(poison.error).__name__, poison.error.what
+        who = f"CLIENT {session.number}"
+        self.log.record(Event.ERROR, who, what, frame=sequence, cause=cause, error=kind, reason=reason)
 
     def asked(self, session: Session, handle: int) -> Tensor:
         """The tensor that a handle stands for now, which stays until `value` is over. Raises BindingError for a number
@@ -288,7 +297,8 @@ class Dispatcher:
                     raise outcome
             self._check_lives(session)
             segment, name = next(self._segments), job.recipe.defined.root.hex()[:8]
-            self.log.record(Event.WORKER_SEND, f"WORKER {worker.name}", name, segment=segment, session=session.number)
+            of = {"segment": segment, "session": session.number, "frame": job.recipe.sequence}
+            self.log.record(Event.WORKER_SEND, f"WORKER {worker.name}", name, **of)
             is_begun = True
             spent = await worker.run(self._work(session, job))
             size = sum(tensor.size for tensor in job.outputs)
@@ -404,8 +414,7 @@ class Dispatcher:
             self._keep(self._copy(session, tensor))
 
     def _poisoned(self, session: Session, job: Job, poison: Poison) -> None:
-        who, name, error = f"CLIENT {session.number}", job.recipe.defined.root.hex()[:8], poison.error
-        self.log.record(Event.ERROR, who, name, frame=poison.cause, error=type(error).__name__, reason=error.what)
+        self.failed(session, job.recipe.defined.root.hex()[:8], job.recipe.sequence, poison)
         for tensor in job.outputs:
             tensor.poison = poison
             tensor.settle()

@@ -294,7 +294,7 @@ class _Conversation:
         try:
             tensor = self._dispatcher.asked(self._session, handle)
         except BindingError as error:
-            self._peer.send(failure(sequence, sequence, error))
+            self._fail(sequence, Poison(sequence, error))
             return
         if len(self._answers) >= QUESTIONS:
             self._dispatcher.settle(self._session)
@@ -310,10 +310,15 @@ class _Conversation:
             outcome = Poison(sequence, error)
         async with self._writing:
             if isinstance(outcome, Poison):
-                self._peer.send(outcome.answer(sequence))
+                self._fail(sequence, outcome)
                 return
             self._log.record(Event.SEND, self._who, "VALUE", tensor.size, frame=sequence)
             with suppress(ConnectionLost):
                 for frame in values(sequence, outcome, tensor.dtype):
                     self._peer.send(frame)
                     await self._peer.drained()
+
+    def _fail(self, sequence: int, poison: Poison) -> None:
+        """Answers a question with an error."""
+        self._dispatcher.failed(self._session, "GET", sequence, poison)
+        self._peer.send(poison.answer(sequence))

@@ -1,7 +1,7 @@
 """Looking at a cluster: how it stands, as lines and as a screen that goes on."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from eigentensor.cluster import frames
 from eigentensor.cluster.address import Address
@@ -10,7 +10,8 @@ from eigentensor.cluster.frames import Frame, Role, Topic
 from eigentensor.cluster.log import Entry, parse_entry
 from eigentensor.errors import FrameRefused
 from eigentensor.wire import read
-from eigentensor_cluster.schemas import ClusterStatus, SessionStatus
+from eigentensor_cluster.schemas import ClusterStatus, SessionStatus, WorkerStatus
+from eigentensor_cluster.tables import table
 
 _MIB = 1 << 20
 
@@ -56,11 +57,14 @@ def lines(status: ClusterStatus) -> Iterator[str]:
     busy, slots = sum(w.busy for w in status.workers), sum(w.slots for w in status.workers)
     yield status.address
     yield f"up for {_duration(status.seconds)} · {busy} of {slots} slots busy"
-    yield from _table(
+    yield from table(
         ("worker", "host", "device", "busy", "runs", "seconds"),
-        [(w.name, w.host, w.device, f"{w.busy}/{w.slots}", f"{w.runs:,}", f"{w.seconds:,.1f}") for w in status.workers],
+        [
+            (w.name, _where(w), w.device, f"{w.busy}/{w.slots}", f"{w.runs:,}", f"{w.seconds:,.1f}")
+            for w in status.workers
+        ],
     )
-    yield from _table(
+    yield from table(
         ("session", "member", "tensors", "MiB", "queued", "runs", "seconds", *(["left of a minute's"] * is_bounded)),
         [
             (
@@ -70,7 +74,7 @@ def lines(status: ClusterStatus) -> Iterator[str]:
             for s in status.sessions
         ],
     )  # fmt: skip
-    yield from _table(
+    yield from table(
         ("hot segment", "runs", "seconds", "made, MiB", "moved, MiB"),
         [
             (
@@ -95,12 +99,8 @@ def screen(before: ClusterStatus, now: ClusterStatus) -> list[str]:
     return [f"{bar:░<40} {part:4.0%} of {slots} slots · {max(0, runs) / passed:,.0f} runs a second", "", *lines(now)]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    if rows:
-        widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-        yield ""
-        for row in (head, *rows):
-            yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+def _where(worker: WorkerStatus) -> str:
+    return worker.host if worker.node is None else f"{worker.host}, node {worker.node[:8]}"
 
 
 def _left(session: SessionStatus) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from eigentensor.wire import OPTIONAL, Name, Object, Size
+from eigentensor.wire import OPTIONAL, Name, Object, Size, word
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class WorkerStatus(Object):
     """Programs that it has executed so far."""
     seconds: float
     """Seconds of its slots that took."""
+    node: str | None = None
+    """The node of Ray that it is on; null if Ray did not start it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,48 @@ class ClusterRun(Object, schema="eigentensor.cluster-run/1"):
     """Where the results were written, if they were."""
     results: tuple[ClusterResult, ...]
     """Its outputs, and new states."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedInstruction(Object):
+    """What a log tells of an instruction. Times are seconds since the log began."""
+
+    number: Size
+    """The number of its frame in its session."""
+    what: str
+    """Its kind, such as `RUN` or `PUT`; empty where the log begins later."""
+    state: Annotated[str, word("done", "failed", "runs", "waits")]
+    """What became of it."""
+    workers: tuple[str, ...]
+    """Who executed it, or does."""
+    times: Size
+    """How often it was begun: more than once after workers went away."""
+    moved: Size
+    """Bytes that its workers sent each other."""
+    program: Annotated[str | None, OPTIONAL] = None
+    """First digits of the root of the program that it runs."""
+    came: Annotated[float | None, OPTIONAL] = None
+    """When it came."""
+    begun: Annotated[float | None, OPTIONAL] = None
+    """When it went to a worker first."""
+    ended: Annotated[float | None, OPTIONAL] = None
+    """When it was executed, answered or failed."""
+    size: Annotated[Size | None, OPTIONAL] = None
+    """Bytes that came with it, that it was answered with, or of its results."""
+    error: Annotated[str | None, OPTIONAL] = None
+    """Why it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTrace(Object, schema="eigentensor.cluster-trace/1"):
+    """`eigentensor.cluster-trace/1`: what became of a session's instructions."""
+
+    session: Size
+    """Its number."""
+    instructions: tuple[TracedInstruction, ...]
+    """Those that the log tells of, by number."""
+    member: Annotated[str | None, OPTIONAL] = None
+    """Whose token opened it, where the log has its beginning."""
 
 
 @dataclass(frozen=True, slots=True)

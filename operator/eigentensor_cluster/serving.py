@@ -156,7 +156,14 @@ def status_of(dispatcher: Dispatcher, address: str, seconds: float, trusts: bool
     """How a cluster stands."""
     workers = [
         WorkerStatus(
-            worker.name, worker.host, worker.device, worker.slots, worker.slots - place.free, place.runs, place.seconds
+            worker.name,
+            worker.host,
+            worker.device,
+            worker.slots,
+            worker.slots - place.free,
+            place.runs,
+            place.seconds,
+            worker.node or None,
         )
         for worker, place in dispatcher.places.items()
     ]

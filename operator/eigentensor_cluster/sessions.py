@@ -67,6 +67,7 @@ class Session:
     allowance: float | None = None  #: seconds of slots that its member may take in a minute
     fault: Poison | None = None  #: of signals that were refused: nothing is executed until there are others
     dropped: list[Tensor] = field(default_factory=list)  #: whose elements nobody needs any more
+    refused: list[tuple[int, str, Poison]] = field(default_factory=list)  #: frames and kinds of which nothing comes
     _gathered: Gathered | None = None
     _skipped: int = 0  # the tensor whose further pieces are passed over
 
@@ -161,8 +162,10 @@ class Session:
             program = LimitError(what, fix="Begin another one.")
         if isinstance(program, Program):
             self.programs[root] = Defined(root, program, frame.program, frame.signals)
-        elif len(self.programs) < 2 * self.quota.programs:
-            self.programs[root] = Poison(sequence, program)
+        else:
+            self.refused.append((sequence, "DEFINE", poison := Poison(sequence, program)))
+            if len(self.programs) < 2 * self.quota.programs:
+                self.programs[root] = poison
 
     def _put(self, sequence: int, frame: frames.Put) -> None:
         if self._gathered is None and frame.offset and frame.handle == self._skipped:
@@ -175,6 +178,7 @@ class Session:
             self.tensors[frame.handle] = tensor
             if (error := self._over([tensor])) is not None:
                 tensor.poison, tensor.is_counted, self._skipped = Poison(sequence, error), False, frame.handle
+                self.refused.append((sequence, "PUT", tensor.poison))
                 return
             self.held += tensor.size
             self._gathered = Gathered(frame)
@@ -187,6 +191,7 @@ class Session:
                 tensor.copy = gathered.array()
             except BindingError as error:
                 tensor.poison = Poison(sequence, error)
+                self.refused.append((sequence, "PUT", tensor.poison))
 
     def _run(self, sequence: int, frame: frames.Run) -> None:
         self._check_new(sequence, [handle for handle in frame.outputs if handle])
@@ -201,6 +206,7 @@ class Session:
             if (error := self._over(made)) is not None:
                 recipe = Poison(sequence, error)
         if isinstance(recipe, Poison):
+            self.refused.append((sequence, "RUN", recipe))
             for handle in filter(None, frame.outputs):
                 if len(self.tensors) < 2 * self.quota.handles:
                     poisoned = Tensor(next(self.numbers), DType.BOOL, (0,), poison=recipe, is_counted=False)

@@ -201,7 +201,8 @@ class Sharing:
     async def execute(self, session: Session, job: Job, shared: Shared, work: Work, run: int) -> Spent:
         """Executes a run, whose results lie in boxes then. Raises what the first part raises that failed."""
         await self._bring(session, job, shared)
-        name, of = work.root.hex()[:8], {"segment": run, "session": session.number, "plan": shared.number}
+        name, of = work.root.hex()[:8], {"segment": run, "session": session.number, "frame": job.recipe.sequence}
+        of["plan"] = shared.number
         asked = []
         for worker, part in shared.parts.items():
             self._log.record(Event.WORKER_SEND, f"WORKER {worker.name}", name, **of, slots=len(part.parts))

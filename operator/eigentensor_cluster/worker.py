@@ -27,11 +27,14 @@ from eigentensor_cluster.engine.interface import Part, Spent, Work
 from eigentensor_cluster.peers import Peer, connect
 
 
-async def work(address: Address, token: bytes, programs: Programs, slots: int, say: Callable[[str], None]) -> None:
-    """Works for the cluster at an address until that goes away: ConnectionLost. NotAdmitted at a closed door."""
+async def work(
+    address: Address, token: bytes, programs: Programs, slots: int, say: Callable[[str], None], node: str = ""
+) -> None:
+    """Works for the cluster at an address until that goes away: ConnectionLost. NotAdmitted at a closed door. `node` is
+    the one of Ray that it is on, if any."""
     with scratch() as folder:
         peer = await connect(address, ORDERED)
-        engine = InProcess(programs, slots, "", socket.gethostname())
+        engine = InProcess(programs, slots, "", socket.gethostname(), node)
         try:
             if programs.is_sharing:
                 await _listens(engine.exchange, peer, folder, is_away=address.path is None)
@@ -54,7 +57,7 @@ async def _works(address: Address, token: bytes, engine: InProcess, peer: Peer, 
     where = " ".join(engine.exchange.addresses)
     hello = Hello(
         VERSION, SEMANTICS, Role.WORKER, token, bytes(16), engine.slots, engine.host[:64], engine.device,
-        engine.memory, where,
+        engine.memory, where, engine.node,
     )  # fmt: skip
     peer.send(hello)
     slots = engine.slots

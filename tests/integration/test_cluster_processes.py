@@ -80,6 +80,11 @@ def test_two_clients_and_two_workers_over_tls_with_everything_in_a_process_of_it
     for entry in log:
         hold(entry)
     assert {"CONNECT", "RECV", "SEND", "WORKER_SEND", "WORKER_RECV", "MOVE", "FREE"} <= {e["event"] for e in log}
+    trace = json.loads(p.done("trace", "-n", "2", "--session", "1", "--json").stdout)
+    hold(trace)
+    assert [instruction["what"] for instruction in trace["instructions"]] == ["GET", "END"]
+    single = p.done("trace", "5", "--session", "1", "--log", str(p.folder / "log")).stdout.splitlines()
+    assert single[0] == "session 1, client" and single[3].split()[:2] == ["5", "RUN"] and "frame=5" in single[-2]
     example = layer()
     (p.folder / "layer.program").write_bytes(encode(example.program))
     inputs = []

@@ -89,7 +89,7 @@ SOME = st.one_of(
     st.tuples(u64, u32, u32, pieces()).map(lambda fields: frames.Parcel(*fields[:3], *fields[3])),
     st.builds(
         frames.Hello, st.integers(0, 65535), st.integers(0, 65535), st.sampled_from(Role),
-        st.binary(min_size=32, max_size=32), st.binary(min_size=16, max_size=16), u32, names, names, u64, names,
+        st.binary(min_size=32, max_size=32), st.binary(min_size=16, max_size=16), u32, names, names, u64, names, names,
     ),
     st.builds(frames.Define, st.binary(max_size=200), signals),
     pieces().map(lambda fields: frames.Put(*fields)),

@@ -24,6 +24,8 @@ ROLES = {
     "eigentensor_operator": "operator",
     "eigentensor_serve": "client",
 }
+#: Modules that one option alone needs, with the extra that brings what they import.
+OWN = {"eigentensor_cluster/launcher.py": "ray", "eigentensor_economics/plots.py": "plots"}
 FOLDERS = [f for top in ("sdk", "operator", "aggregator", "client") for f in (ROOT / top).glob("eigentensor*")]
 
 
@@ -56,7 +58,7 @@ def test_a_package_imports_only_what_its_role_installs(folder: Path) -> None:
     there = brought_by(*PROJECT["dependencies"], *EXTRAS[ROLES.get(folder.name, "client")])
     owners = metadata.packages_distributions()
     for file in folder.rglob("*.py"):
-        here = there | brought_by(*EXTRAS["plots"]) if file.name == "plots.py" else there
+        here = there | brought_by(*EXTRAS.get(OWN.get(f"{folder.name}/{file.name}", ""), ()))
         for module in set(imported(file)) - sys.stdlib_module_names:
             if not module.startswith("eigentensor"):
                 assert {canonicalize_name(owner) for owner in owners[module]} & here, f"{file} imports {module}"
@@ -88,6 +90,7 @@ def test_a_client_is_spared_what_only_others_need() -> None:
         (["watch"], "aggregator"),
         (["devnet"], "local"),
         (["economics", "plot"], "plots"),
+        (["cluster", "worker", "--ray", "local"], "ray"),
     ],
 )
 def test_a_verb_whose_extra_is_missing_says_what_to_install(

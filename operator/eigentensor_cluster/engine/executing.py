@@ -128,12 +128,20 @@ class Programs:
     """
 
     def __init__(
-        self, *, is_trusting: bool, device: str | None = None, slots: int = 1, idle: int = IDLE, memory: int = 0
+        self,
+        *,
+        is_trusting: bool,
+        device: str | None = None,
+        slots: int = 1,
+        idle: int = IDLE,
+        cores: int = 0,
+        memory: int = 0,
     ) -> None:
-        """`memory` are the bytes that each slot has for a program's buffers; 0: its share of this machine's, or what
-        programs of strangers may take."""
+        """`cores` are those that all slots have together; 0: those that this process may run on. `memory` are the bytes
+        that each slot has for a program's buffers; 0: its share of this machine's, or what programs of strangers may
+        take."""
         self.is_trusting, self.device = is_trusting, device or devices.default(confined=not is_trusting)
-        self.threads = max(1, len(os.sched_getaffinity(0)) // slots)
+        self.threads = max(1, (cores or len(os.sched_getaffinity(0))) // slots)
         self.memory = memory or (installed() // slots if is_trusting else MEMORY)
         self._parts = Parts(self.device, self.threads)  # of those who are trusted
         self._most = max(idle, slots)

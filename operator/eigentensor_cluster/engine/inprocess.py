@@ -33,9 +33,9 @@ class InProcess:
 
     is_lost = False
 
-    def __init__(self, programs: Programs, slots: int, name: str, host: str) -> None:
-        self.programs, self.slots, self.name, self.host, self.device = programs, slots, name, host, programs.device
-        self.memory = programs.memory
+    def __init__(self, programs: Programs, slots: int, name: str, host: str, node: str = "") -> None:
+        self.programs, self.slots, self.name, self.device = programs, slots, name, programs.device
+        self.host, self.node, self.memory = host, node, programs.memory
         self.exchange = Exchange()
         self._threads = Threads(slots, "slot")
         self._stores: dict[int, Store] = {}

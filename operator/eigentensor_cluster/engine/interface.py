@@ -49,6 +49,7 @@ class Worker(Protocol):
 
     name: str
     host: str
+    node: str  #: of Ray, where Ray started it
     device: str
     slots: int
     memory: int  #: bytes that each slot has for a program's buffers

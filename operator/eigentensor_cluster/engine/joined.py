@@ -23,7 +23,7 @@ class Joined:
 
     def __init__(self, peer: Peer, hello: Hello, name: str) -> None:
         self.name, self.host, self.device, self.slots = name, hello.name, hello.device, hello.slots
-        self.memory, self.is_lost = hello.memory, False
+        self.node, self.memory, self.is_lost = hello.node, hello.memory, False
         self.addresses = tuple(hello.exchange.split()) or None
         self._peer, self._tenant = peer, 0
         self._defined: set[tuple[int, bytes | int]] = set()  # roots and plans, by session

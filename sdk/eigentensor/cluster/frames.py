@@ -76,8 +76,8 @@ class Topic(IntEnum):
 class Hello(NamedTuple):
     """The first frame of whoever connects. `token` is of 32 bytes, zeros where none is needed; a client that names the
     `session` of 16 bytes goes on with it, a worker gives there what the door gave it when it comes to another worker,
-    all others give zeros. The rest is a worker's: bytes of memory for each slot, and where others reach it, addresses
-    with spaces between; none if it takes no part in what several execute together."""
+    all others give zeros. The rest is a worker's: bytes of memory for each slot; where others reach it, addresses with
+    spaces between, none if it takes no part in what several execute together; the node it is on, if Ray started it."""
 
     version: int
     semantics: int
@@ -89,6 +89,7 @@ class Hello(NamedTuple):
     device: str = ""
     memory: int = 0
     exchange: str = ""
+    node: str = ""
 
 
 class Define(NamedTuple):

@@ -175,6 +175,7 @@ def _pack_hello(frame: Hello) -> bytes:
         + _text(frame.device)
         + struct.pack("<Q", frame.memory)
         + _text(frame.exchange, "H")
+        + _text(frame.node)
     )
 
 
@@ -182,7 +183,8 @@ def _unpack_hello(payload: _Payload) -> Hello:
     version, semantics, role, slots = payload.unpack("HHBI")
     token, session = payload.take(TOKEN), payload.take(IDENTITY)
     name, device, memory = payload.text(), payload.text(), payload.number("Q")
-    return Hello(version, semantics, Role(role), token, session, slots, name, device, memory, payload.text("H"))
+    exchange, node = payload.text("H"), payload.text()
+    return Hello(version, semantics, Role(role), token, session, slots, name, device, memory, exchange, node)
 
 
 def _exactly(data: bytes, size: int) -> bytes:
@@ -366,7 +368,7 @@ def _unpack_done(payload: _Payload) -> Done:
 _NAME = 256  # a text of one byte of length
 _SHAPE = 8 * DIMENSIONS
 _OF: dict[type[Frame], _Layout] = {
-    Hello: _Layout(Kind.HELLO, 17 + TOKEN + IDENTITY + 2 * _NAME + 2 + EXCHANGE, _pack_hello, _unpack_hello),
+    Hello: _Layout(Kind.HELLO, 17 + TOKEN + IDENTITY + 3 * _NAME + 2 + EXCHANGE, _pack_hello, _unpack_hello),
     Define: _Layout(Kind.DEFINE, 8 + PROGRAM_BYTES + NUMBERS * (4 + 1 + NAME_BYTES), _pack_define, _unpack_define),
     Put: _Layout(Kind.PUT, 18 + _SHAPE + PIECE, _pack_piece, lambda payload: Put(*_unpack_piece(payload))),
     Run: _Layout(Kind.RUN, 16 + ROOT + 4 * 8 * NUMBERS, _pack_run, _unpack_run),

@@ -56,6 +56,7 @@ from eigentensor_client.verbs import (
 from eigentensor_client.verbs.planned import plan_lines
 from eigentensor_client.verbs.show import Show
 from eigentensor_cluster.keeper import lines as cluster_lines
+from eigentensor_cluster.trace import lines as trace_lines
 from eigentensor_economics import batch_reports, channels, reports, tuning
 from eigentensor_economics import cli as economics
 from eigentensor_economics.agents import AGENTS
@@ -222,6 +223,10 @@ def _cluster_status(screen: Screen) -> None:
     show_part(parts.CLUSTER.to_json(), cluster_lines(parts.CLUSTER), as_json=screen.as_json)
 
 
+def _cluster_trace(screen: Screen) -> None:
+    show_part(parts.CLUSTER_TRACE.to_json(), trace_lines(parts.CLUSTER_TRACE), as_json=screen.as_json)
+
+
 def _cluster_log(screen: Screen) -> None:
     for entry in parts.CLUSTER_LOG:
         show_part(entry.to_json(), [format_entry(entry)], as_json=screen.as_json)
@@ -317,6 +322,7 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "operator-status": _operator_status,
     "cluster-status": _cluster_status,
     "cluster-log": _cluster_log,
+    "cluster-trace": _cluster_trace,
     "watch": _watch,
     "economics-payoffs": _payoffs,
     "economics-channels-simulate": _lies,

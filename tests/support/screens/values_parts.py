@@ -18,7 +18,14 @@ from eigentensor.planner.search import Candidate, Search
 from eigentensor.program.cost import Needs
 from eigentensor.task import Cause, Opened, Place, State
 from eigentensor_client.claims import Claim, Facts, Message
-from eigentensor_cluster.schemas import ClusterStatus, SegmentStatus, SessionStatus, WorkerStatus
+from eigentensor_cluster.schemas import (
+    ClusterStatus,
+    ClusterTrace,
+    SegmentStatus,
+    SessionStatus,
+    TracedInstruction,
+    WorkerStatus,
+)
 from eigentensor_operator import onboarding
 from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.batches.store import BatchLine
@@ -131,6 +138,17 @@ CLUSTER = ClusterStatus(
         SegmentStatus("5e" * 32, 12_000, 310.2, 48 << 20, 0),
         SegmentStatus("a7" * 32, 40, 180.6, 96 << 20, 880 << 20),
     ),
+)  # fmt: skip
+CLUSTER_TRACE = ClusterTrace(
+    3,
+    (
+        TracedInstruction(2, "DEFINE", "done", (), 0, 0, came=0.001204, size=5122),
+        TracedInstruction(3, "PUT", "done", (), 0, 0, came=0.001377, size=1904),
+        TracedInstruction(4, "RUN", "done", ("w1", "w2"), 2, 256, "5e1c9a03", 0.004812, 0.004903, 0.006127, 96),
+        TracedInstruction(5, "RUN", "failed", ("w1",), 1, 0, "77aa01c4", 0.004831, 0.00495, 0.00505, None, "no memory"),
+        TracedInstruction(6, "GET", "waits", (), 0, 0, came=0.004902),
+    ),
+    "alice",
 )  # fmt: skip
 CLUSTER_LOG = [
     Entry(time=0.004812, sequence=42, event=Event.RECV, who="CLIENT 1", what="RUN", detail={"frame": "7"}),
