@@ -25,7 +25,7 @@ from eigentensor_client.byte_pairs import END, BytePairs
 from eigentensor_client.cli import exit_code, report
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
-from eigentensor_client.writing import Arrays, Executor, Sampling, Text
+from eigentensor_client.writing import LIMITS, SAMPLED, Arrays, Executor, Sampling, Text
 from language.decoder import SMALL, drawn
 from language.training import Batch, taught
 from language.writing import writing, written_graph
@@ -65,7 +65,7 @@ def learnt() -> tuple[Arrays, BytePairs]:
 def load() -> tuple[GraphProgram, BytePairs]:
     """The program with its weights, and the tokenizer."""
     tensors, pairs = learnt()
-    graph = writing(drawn(SMALL))
+    graph = writing(drawn(SMALL), limits=True)
     return GraphProgram(graph.program, tensors, graph.states), pairs
 
 
@@ -76,7 +76,7 @@ def program() -> GraphProgram:
 
 def graph() -> Graph:
     """What `eigentensor optimise client/examples/language_model.py --tolerance 1e-4 --max-repeat 192` plans."""
-    untrained = written_graph(drawn(SMALL))
+    untrained = written_graph(drawn(SMALL), limits=True)
     return replace(untrained, data={**untrained.data, **learnt()[0]})
 
 
@@ -106,7 +106,7 @@ def write(prompts: list[str], count: int, sampling: Sampling, *, pay: bool) -> N
             execute = paid(client.session(graph.program, dict(graph.weights), dict(graph.states), TERMS))
         else:
             execute = here(graph)
-        text = Text(pairs, SMALL.context, execute)
+        text = Text(pairs, SMALL.context, execute, (*SAMPLED, *LIMITS))
         for prompt in prompts:
             print(text.write(prompt, count, sampling), end="", flush=True)
     print()
@@ -121,6 +121,8 @@ def main() -> None:
     writer.add_argument("--tokens", type=int, default=64, help="how many come after each prompt [64]")
     writer.add_argument("--temperature", type=float, default=0.0, help="0: always the likeliest [0]")
     writer.add_argument("--least", type=float, default=0.0, help="how likely at least, beside the likeliest [0]")
+    writer.add_argument("--top-k", type=int, default=0, help="only so many of the likeliest; 0: all [0]")
+    writer.add_argument("--top-p", type=float, default=1.0, help="only the likeliest that are so likely together [1]")
     writer.add_argument("--seed", type=int, default=0)
     writer.add_argument("--paid", action="store_true", help="as tasks on the network `local`, each checked")
     arguments = parser.parse_args()
@@ -128,7 +130,8 @@ def main() -> None:
         if arguments.verb == "train":
             train(arguments.steps)
         else:
-            sampling = Sampling(arguments.temperature, arguments.least, arguments.seed)
+            limits = arguments.top_k, arguments.top_p
+            sampling = Sampling(arguments.temperature, arguments.least, arguments.seed, *limits)
             write(arguments.prompts, arguments.tokens, sampling, pay=arguments.paid)
     except EigenTensorError as error:
         report(error, as_json=False)

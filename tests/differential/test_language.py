@@ -14,6 +14,7 @@ from eigentensor.graph.lower import lower
 from eigentensor.merkle import results_root
 from eigentensor.planner.measure import Meter
 from eigentensor.planner.plan import Planner
+from eigentensor.program import Role
 from eigentensor.program.binding import Results
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.build.database import Database
@@ -33,7 +34,7 @@ PROMPT = [5, 200, 77]
 @cache
 def small() -> GraphProgram:
     """Weights are drawn by NumPy, so that no norm is left out by being one."""
-    graph, random = writing(drawn(TINY)), np.random.default_rng(3)
+    graph, random = writing(drawn(TINY), limits=True), np.random.default_rng(3)
     weights = {n: random.normal(0, 0.3, w.shape).astype(np.float32) for n, w in graph.weights.items()}
     return GraphProgram(graph.program, weights, graph.states)
 
@@ -41,17 +42,21 @@ def small() -> GraphProgram:
 def tensors(graph: GraphProgram, sampling: Sampling) -> dict[str, Any]:
     prompt = np.full(TINY.context + 1, -1, np.int32)
     prompt[1 : 1 + len(PROMPT)] = PROMPT
-    return {**graph.weights, **graph.states, "prompt": prompt, **sampling.inputs()}
+    return {**graph.weights, **graph.states, "prompt": prompt, **sampling.inputs(graph.program.named(Role.INPUT))}
 
 
 def recomputed(arrays: dict[str, Any], count: int) -> list[int]:
     weights = {name: array for name, array in arrays.items() if name.startswith("decoder.")}
     seed = int(arrays["seed"][0]), int(arrays["seed"][1])
     choice = float(arrays["temperature"]), float(arrays["margin"])
-    return NumpyDecoder(TINY, weights).written(arrays["prompt"], count, *choice, seed)
+    limits = int(arrays["top_k"]), float(arrays["top_p"])
+    return NumpyDecoder(TINY, weights).written(arrays["prompt"], count, *choice, seed, *limits)
 
 
-SAMPLINGS = [Sampling(), Sampling(0.8, seed=1 << 40 | 3), Sampling(1.3, least=0.2, seed=9)]
+SAMPLINGS = [
+    Sampling(), Sampling(0.8, seed=1 << 40 | 3), Sampling(1.3, least=0.2, seed=9), Sampling(1.1, seed=2, top_k=5),
+    Sampling(1.0, seed=4, top_p=0.6), Sampling(1.2, least=0.01, seed=5, top_k=20, top_p=0.8),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -80,8 +85,8 @@ def test_steps_taken_one_by_one_are_the_repeat() -> None:
 
 
 def test_as_a_graph_it_writes_the_same_text_into_the_same_states() -> None:
-    graph, captured = lower(written_graph(drawn(TINY))).repeatable(4), writing(drawn(TINY))
-    arrays = {**tensors(captured, SAMPLINGS[1]), **graph.weights}
+    graph, captured = lower(written_graph(drawn(TINY), limits=True)).repeatable(4), writing(drawn(TINY), limits=True)
+    arrays = {**tensors(captured, SAMPLINGS[-1]), **graph.weights}
     assert {name: array.tobytes() for name, array in graph.weights.items()} == {
         name: array.tobytes() for name, array in captured.weights.items()
     }
@@ -94,7 +99,7 @@ def test_as_a_graph_it_writes_the_same_text_into_the_same_states() -> None:
 def test_it_can_be_planned(tmp_path: Path) -> None:
     with Database(tmp_path / "times.sqlite") as database:
         meter = Meter(toolchain.local(), Cache(tmp_path / "kernels"), database)
-        plan = Planner(written_graph(drawn(TINY)), meter, tolerance=1e-4, most=6).plan()
+        plan = Planner(written_graph(drawn(TINY), limits=True), meter, tolerance=1e-4, most=6).plan()
     assert plan.chosen.error <= 1e-4
     assert plan.chosen.cost.seconds <= plan.original.cost.seconds
     arrays = {**tensors(small(), SAMPLINGS[0]), **plan.chosen.made.weights}

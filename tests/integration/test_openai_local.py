@@ -17,7 +17,7 @@ from openai.types.chat import ChatCompletionMessageParam
 import language_model
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor_client.cli import main
-from eigentensor_client.writing import Sampling, Step, Text
+from eigentensor_client.writing import LIMITS, SAMPLED, Sampling, Step, Text
 from eigentensor_serve.apps.deployment import Here, deploy_local, read_named, read_parts
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.openai import texts as openai_texts
@@ -40,7 +40,7 @@ def mute(apps: Apps) -> str:
 
 @pytest.fixture(scope="module")
 def chat_graph() -> GraphProgram:
-    return chatting()
+    return chatting(limits=True)
 
 
 def deploy_page(apps: Apps, graph: GraphProgram) -> str:
@@ -60,12 +60,16 @@ def ai(url: str) -> Iterator[openai.OpenAI]:
 
 
 def test_chat_writes_what_the_program_writes(ai: openai.OpenAI, page: str, chat_graph: GraphProgram) -> None:
-    for sampling in (Sampling(), Sampling(1.2, least=0.1, seed=5), Sampling(0.7, seed=(1 << 64) - 1)):
-        text = Text(PAIRS, TINY.context, language_model.here(chat_graph))
+    for sampling in (
+        Sampling(), Sampling(1.2, least=0.1, seed=5), Sampling(0.7, seed=(1 << 64) - 1),
+        Sampling(1.3, seed=6, top_k=3), Sampling(1.1, seed=8, top_p=0.4),
+    ):  # fmt: skip
+        text = Text(PAIRS, TINY.context, language_model.here(chat_graph), (*SAMPLED, *LIMITS))
         expected = text.write("a task", 10, sampling).removeprefix("a task")
         asked: dict[str, Any] = {
             "model": page, "messages": [{"role": "user", "content": "a task"}], "max_tokens": 10,
-            "temperature": sampling.temperature, "seed": sampling.seed, "extra_body": {"min_p": sampling.least},
+            "temperature": sampling.temperature, "seed": sampling.seed, "top_p": sampling.top_p,
+            "extra_body": {"min_p": sampling.least, "top_k": sampling.top_k},
         }  # fmt: skip
         whole = ai.chat.completions.create(**asked)
         [choice] = whole.choices
@@ -156,7 +160,7 @@ def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, mute: str) ->
         (openai.NotFoundError, "model_not_found", {"model": "nothing", "messages": messages}),
         (openai.NotFoundError, "model_not_found", {"model": mute, "messages": messages}),
         (openai.NotFoundError, "model_not_found", {"model": f"{page}@x", "messages": messages}),
-        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": messages, "top_p": 0.5}),
+        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": messages, "logit_bias": {"5": 1}}),
         (openai.BadRequestError, "unsupported_value", {"model": page, "messages": messages, "max_tokens": 99}),
         (openai.BadRequestError, "BadRequest", {"model": page, "messages": messages, "temperature": 5}),
     ):
@@ -308,11 +312,11 @@ def test_the_language_model_of_the_examples_is_deployed_and_streams_what_it_writ
         main(["deploy", language_model.__file__, *words])
     assert not ended.value.code
     graph, pairs = language_model.load()
-    text = Text(pairs, SMALL.context, language_model.here(graph))
-    expected = text.write("A program", 40, Sampling(0.7, seed=3)).removeprefix("A program")
+    text = Text(pairs, SMALL.context, language_model.here(graph), (*SAMPLED, *LIMITS))
+    expected = text.write("A program", 40, Sampling(0.7, seed=3, top_p=0.9)).removeprefix("A program")
     messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "A program"}]
     chunks = ai.chat.completions.create(
-        model="front", messages=messages, max_tokens=40, temperature=0.7, seed=3, stream=True
+        model="front", messages=messages, max_tokens=40, temperature=0.7, top_p=0.9, seed=3, stream=True
     )
     pieces = [chunk.choices[0].delta.content for chunk in chunks]
     assert expected.startswith("".join(piece or "" for piece in pieces))

@@ -31,7 +31,7 @@ ROWS = node(Form.EXPAND, ROW, arg=(2, 3))
 
 def counted(count: int, value: int, dtype: DType = I32) -> Node:
     """value, 2·value, …: the sums of all spans of a padded constant, as tinygrad writes them."""
-    number = value if dtype is I32 else float_pattern(dtype, value)
+    number = float_pattern(dtype, value) if dtype.is_float else value
     padded = node(Form.PAD, constant(dtype, number, (count,)), arg=((count - 1, 0),))
     size = 2 * count - 1
     again = reshape(node(Form.EXPAND, reshape(padded, 1, size), arg=(count + 1, size)), (count + 1) * size)
@@ -161,6 +161,7 @@ CASES: dict[str, list[tuple[Node, Node]]] = {
     "sum_of_padded_constant": [
         (counted(50, 2), arithmetic(50, 2)),
         (counted(7, 3, F32), node(Op.CAST, arithmetic(7, 3), arg=F32)),
+        (counted(300, 3, DType.UINT32), node(Op.CAST, arithmetic(300, 3), arg=DType.UINT32)),
     ],
     "extreme_of_constant": [(node(Op.REDUCE_MAX, real(2.0), arg=(0, 1)), real(2.0, ()))],
     "arithmetic_of_constants": [

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from eigentensor.errors import BindingError
 from eigentensor_client.byte_pairs import END, trained
+from eigentensor_client.writing import LIMITS, SAMPLED
 from eigentensor_serve.apps.models import Chat, Embeddings
 from eigentensor_serve.openai import chat as openai_chat
 from eigentensor_serve.openai import embeddings as openai_embeddings
@@ -27,8 +28,8 @@ def request(**more: Any) -> ChatRequest:
     return ChatRequest.model_validate(body)
 
 
-def read(**more: Any) -> openai_chat.Wanted:
-    return openai_chat.read(request(**more), CHAT, PAIRS, context=100, chance=77)
+def read(*, names: Any = (*SAMPLED, *LIMITS), **more: Any) -> openai_chat.Wanted:
+    return openai_chat.read(request(**more), CHAT, PAIRS, context=100, chance=77, names=names)
 
 
 def test_messages_become_a_text_by_the_turns_of_the_model() -> None:
@@ -50,12 +51,30 @@ def test_what_is_not_said_is_as_openai_has_it() -> None:
 
 @pytest.mark.parametrize(
     "parameter",
-    ["top_p", "n", "presence_penalty", "frequency_penalty", "logprobs", "tools", "response_format", "reasoning_effort"],
+    [
+        "n",
+        "presence_penalty",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "tools",
+        "response_format",
+        "reasoning_effort",
+    ],
 )
 def test_what_is_not_honoured_is_refused_by_its_name(parameter: str) -> None:
     with pytest.raises(Unsupported, match=parameter) as refused:
         read(**{parameter: {"type": "json_object"} if parameter == "response_format" else 0.5})
     assert refused.value.parameter == parameter
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("top_p", 0.5), ("top_k", 3)])
+def test_limits_are_honoured_where_the_program_has_them(parameter: str, value: float) -> None:
+    assert getattr(read(**{parameter: value}).sampling, parameter) == value
+    with pytest.raises(Unsupported, match="is no input of the model's program") as refused:
+        read(names=SAMPLED, **{parameter: value})
+    assert refused.value.parameter == parameter
+    assert read(names=SAMPLED, top_p=1, top_k=0) == read()
 
 
 def test_values_that_change_nothing_are_accepted() -> None:
@@ -87,7 +106,15 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"temperature": 3}, {"temperature": float("nan")}, {"messages": []}, {"seed": 1 << 64}]
+    "more",
+    [
+        {"temperature": 3},
+        {"top_p": 1.5},
+        {"top_k": -1},
+        {"temperature": float("nan")},
+        {"messages": []},
+        {"seed": 1 << 64},
+    ],
 )
 def test_wrong_values_do_not_get_that_far(more: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

@@ -54,6 +54,8 @@ class Chat:
             "prompt": (DType.INT32, (context + 1,)), "temperature": (DType.FLOAT32, ()),
             "margin": (DType.FLOAT32, ()), "seed": (DType.UINT32, (2,)),
         }  # fmt: skip
+        limits = {"top_k": (DType.INT32, ()), "top_p": (DType.FLOAT32, ())}
+        expected |= {name: kind for name, kind in limits.items() if name in program.named(Role.INPUT)}
         _check_inputs(program, expected, "writes tokens")
         if OUTPUT not in program.outputs or program.outputs[OUTPUT].shape != (context + 1,):
             raise BindingError(f"a program that writes has an output `{OUTPUT}` of all {context + 1} tokens")

@@ -1,7 +1,7 @@
 """`/v1/chat/completions` and `/v1/completions`, decided: requests become tokens, tokens become an answer. Pure."""
 
 import codecs
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -48,6 +48,8 @@ class TextRequest(BaseModel):
     model: str = Field(max_length=80)
     max_tokens: int | None = Field(None, ge=1)
     temperature: Number | None = Field(None, ge=0, le=2)
+    top_p: Number | None = Field(None, ge=0, le=1, description="only the likeliest tokens that are so likely together")
+    top_k: int | None = Field(None, ge=0, lt=1 << 31, description="only so many of the likeliest tokens; 0: all")
     min_p: Number | None = Field(None, ge=0, le=1, description="only tokens at least so likely, beside the likeliest")
     seed: int | None = Field(None, ge=-(SEEDS // 2), lt=SEEDS)
     stop: str | list[str] | None = None
@@ -80,7 +82,7 @@ class PlainRequest(TextRequest):
 
 #: Values of other parameters that mean what is done anyway; whatever else they are is refused.
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,), "top_p": (1,), "frequency_penalty": (0,), "presence_penalty": (0,), "logprobs": (False,),
+    "n": (1,), "frequency_penalty": (0,), "presence_penalty": (0,), "logprobs": (False,),
     "top_logprobs": (0,), "logit_bias": ({},), "response_format": ({"type": "text"},), "store": (False,),
     "modalities": (["text"],), "service_tier": ("auto", "default"), "tools": ([],), "tool_choice": ("none",),
     "parallel_tool_calls": (True, False),
@@ -99,8 +101,10 @@ class Wanted:
     stops: tuple[str, ...]
 
 
-def read(request: TextRequest, chat: Chat, pairs: BytePairs, context: int, chance: int) -> Wanted:
-    """`chance` is the seed of a request that has none.
+def read(
+    request: TextRequest, chat: Chat, pairs: BytePairs, context: int, chance: int, names: Collection[str]
+) -> Wanted:
+    """`chance` is the seed of a request that has none, `names` are the inputs of the app's program.
 
     Raises Unsupported for a parameter that would not be honoured, BindingError for what is no text.
     """
@@ -122,7 +126,12 @@ def read(request: TextRequest, chat: Chat, pairs: BytePairs, context: int, chanc
         )
     temperature = 1.0 if request.temperature is None else request.temperature
     seed = (chance if request.seed is None else request.seed) % SEEDS
-    return Wanted(prompt, most, Sampling(temperature, request.min_p or 0.0, seed), stops)
+    top_p = 1.0 if request.top_p is None else request.top_p
+    sampling = Sampling(temperature, request.min_p or 0.0, seed, request.top_k or 0, top_p)
+    for name in sampling.limits():
+        if name not in names:
+            raise Unsupported(name, "is no input of the model's program")
+    return Wanted(prompt, most, sampling, stops)
 
 
 def _most(request: TextRequest, room: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from eigentensor.errors import EigenTensorError
+from eigentensor.program import Role
 from eigentensor.web.problems import of_error
 from eigentensor_client import writing
 from eigentensor_client.writing import SEEDS
@@ -35,7 +36,8 @@ class Completion:
         self.program, pairs = deployed.program(app), deployed.tokenizer(app)
         chance = secrets.randbelow(SEEDS) if key is None else int(hashlib.sha256(key.encode()).hexdigest()[:16], 16)
         self.context = self.chat.context(self.program)
-        self.wanted = read(request, self.chat, pairs, self.context, chance)
+        self.inputs = self.program.named(Role.INPUT)
+        self.wanted = read(request, self.chat, pairs, self.context, chance, self.inputs)
         self.answer = Answer(pairs, self.chat.end, self.wanted.most, self.wanted.stops)
         self.jobs: list[Job] = []
         self.text = ""
@@ -55,7 +57,7 @@ class Completion:
                 most = await writer.most()
                 # As many as fill its last execution: so the first ones are there soon.
                 count = min(self.chat.step, self.wanted.most - self.answer.tokens, most - len(prompt) % most)
-                step = writing.step(self.context, position, prompt, count, self.wanted.sampling)
+                step = writing.step(self.context, position, prompt, count, self.wanted.sampling, self.inputs)
                 piece = self.answer.take(step.new(await writer.write(step)))
                 position, prompt = position + step.repeat, ()
                 self.text += piece

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from tinygrad import Tensor, UOp, dtypes, nn
 
-from language.sampling import sampled
+from language.sampling import allowed, sampled
 
 
 @dataclass(frozen=True)
@@ -158,12 +158,22 @@ class Writer:
         self.caches = [Cache(decoder.shape) for _ in decoder.layers]
         self.tokens = Tensor.zeros(decoder.shape.context + 1, dtype=dtypes.int32).contiguous().realize()
 
-    def __call__(self, prompt: Tensor, temperature: Tensor, margin: Tensor, seed: Tensor, position: UOp) -> Tensor:
+    def __call__(
+        self,
+        prompt: Tensor,
+        temperature: Tensor,
+        margin: Tensor,
+        seed: Tensor,
+        position: UOp,
+        top_k: Tensor | None = None,
+        top_p: Tensor | None = None,
+    ) -> Tensor:
         """The tokens so far and the next one, which is the prompt's where it has one: not less than zero."""
         places = Tensor.arange(self.decoder.shape.context + 1)
         here, seen = places[position : position + 1], places[: position + 1]
         token = self.tokens[position : position + 1].reshape(1, 1)
         scores = self.decoder.scores(token, self.decoder.place(here, seen, position), self.caches).flatten()
-        new = sampled(scores, temperature, margin, seed, here.cast(dtypes.uint32))
+        among = None if top_k is None or top_p is None else allowed(scores, temperature, top_k, top_p)
+        new = sampled(scores, temperature, margin, seed, here.cast(dtypes.uint32), among)
         following = (prompt < 0).where(new, prompt)
         return self.tokens.assign((places == here + 1).where(following, self.tokens))

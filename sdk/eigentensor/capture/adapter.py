@@ -1,8 +1,7 @@
 """tinygrad at arm's length: what it would run is recorded instead, under settings that no environment can change."""
 
-import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -10,18 +9,19 @@ from threading import RLock, current_thread, main_thread
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import tinygrad
 import tinygrad.tensor as tensor_module
 from tinygrad import Device, Tensor
 from tinygrad.device import Buffer
 from tinygrad.engine import realize
 from tinygrad.engine.jit import _TinyJit
+from tinygrad.function import _function
 from tinygrad.helpers import CACHELEVEL, Context, Metadata
 from tinygrad.tensor import all_tensors
-from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, all_metadata, buffers, graph_rewrite, python_alu
+from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, buffers, graph_rewrite, python_alu
 
 from eigentensor import clang
-from eigentensor.capture import relocation
+from eigentensor.capture import relocation, unseen
+from eigentensor.capture.lines import raised_at, user_line
 from eigentensor.capture.relocation import Relocation, is_host
 from eigentensor.errors import CaptureError, EigenTensorError
 
@@ -36,7 +36,6 @@ _SETTINGS: dict[str, Any] = {
     "MAX_KERNEL_BUFFERS": 0, "FUSE_OPTIM": 0, "DEFAULT_FLOAT": "float32", "DEFAULT_INT": "int32", "TUPLE_ORDER": 1,
     "DISALLOW_BROADCAST": 0, "EMULATED_DTYPES": "", "USE_ATOMICS": 0, "DEBUG": 0, "DEBUG_RANGEIFY": 0,
 }  # fmt: skip
-_LIBRARIES = tuple(str(Path(file).parent) for file in (tinygrad.__file__, np.__file__, __file__, inspect.__file__))
 
 
 def require_release(installed: str) -> None:
@@ -72,31 +71,63 @@ class RecordedCall(NamedTuple):
     buffers: tuple[Any, ...]
     line: str
 
+    @property
+    def target(self) -> Any:
+        """What it writes: the first buffer, or of a custom kernel the one that it stores to."""
+        u = self.ast.src[0] if self.ast.op is Ops.SINK else self.ast
+        while u.op is not Ops.PARAM and u.src:
+            u = u.src[0]
+        is_custom = self.ast.op is Ops.SINK and u.op is Ops.PARAM and u.arg.slot in range(len(self.buffers))
+        return self.buffers[u.arg.slot if is_custom else 0]
+
 
 class Recording:
-    """What tinygrad would have run: `calls` over buffers of one device, and what these stand for: `relocation`."""
+    """What tinygrad would have run: `calls` over buffers of one device, and what these stand for: `relocation`.
+
+    `unnamed` are the tensors that existed before and have no name, by their ids; `existing` the buffers of all that
+    existed. `bound` are the values of variables, `gradients` what is known of the gradients of tensors.
+    """
 
     def __init__(self) -> None:
         self.calls: list[RecordedCall] = []
         self.relocation = Relocation()
         self.assigned: dict[Any, str] = {}
         self.stood_in: dict[Any, Any] = {}
+        self.names: dict[Any, str] = {}
         self.maps: list[dict[Any, Any]] = []  # buffers by what they hold, as tinygrad tells all tensors
+        self.unnamed: dict[int, Tensor] = {}
+        self.existing: frozenset[Any] = frozenset()
+        self.bound: dict[str, int] = {}
+        self.gradients = unseen.Gradients()
+        self.counters: dict[str, Tensor] = {}
 
-    def written(self) -> set[Any]:
-        """The buffers that calls write; where another one stands for a buffer, both."""
-        targets = {storage_of(call.buffers[0]) for call in self.calls if call.buffers}
-        return targets | {self.relocation.origins[u] for u in targets if u in self.relocation.origins}
+    def written(self) -> dict[Any, str]:
+        """The buffers that calls write, with the line of the last assignment; where one stands for a buffer, both."""
+        targets = {storage_of(call.target): call.line for call in self.calls if call.buffers}
+        origins = self.relocation.origins
+        return targets | {origins[u]: line for u, line in targets.items() if u in origins}
 
-    def add_linear(self, linear: Any, _values: dict[str, int]) -> None:
+    def used(self) -> set[Any]:
+        """The buffers that calls name."""
+        return {storage_of(buffer) for call in self.calls for buffer in call.buffers}
+
+    def name(self, tensors: Iterable[Tensor]) -> None:
+        """Lets these tensors be assigned."""
+        for tensor in tensors:
+            self.unnamed.pop(id(tensor), None)
+
+    def add_linear(self, linear: Any, values: dict[str, int]) -> None:
         """The calls that tinygrad would make, recorded: kernel, buffers and the line of the assignment.
 
         tinygrad's JIT calls it.
         """
+        for name, value in values.items():
+            if self.bound.get(name, value) != value:
+                raise unseen.bound_twice(name)
         for call in linear.src:
-            buffers = tuple(s for s in call.src[1:] if not s.is_bound_var)
-            line = next((assignment for b in buffers[:1] if (assignment := self.assigned.get(b))), "")
-            self.calls.append(RecordedCall(call.src[0], buffers, line))
+            recorded = RecordedCall(call.src[0], tuple(s for s in call.src[1:] if not s.is_bound_var), "")
+            line = self.assigned.get(recorded.target, "") if recorded.buffers else ""
+            self.calls.append(recorded._replace(line=line))
 
     def map(self, original: Any) -> Any:
         """_apply_map_to_tensors, noted."""
@@ -108,10 +139,27 @@ class Recording:
 
         return noted
 
-    def stand_in(self, tensor: Tensor, other: Tensor) -> None:
-        """Lets another tensor be used for one as long as this is recorded."""
+    def stand_in(self, name: str, tensor: Tensor, other: Tensor) -> None:
+        """Lets another tensor be used for one, which has this name, as long as this is recorded."""
         self.stood_in[buffer_of(other)] = tensor.uop
+        self.names[buffer_of(other)] = name
         tensor.uop = other.uop
+
+    def require_states(self, written: Mapping[Any, str], used: Set[Any]) -> None:
+        """Raises CaptureError if something is written, on the line that is said, that is no state of its own, or that
+        something else shares that is used; or if gradients add up from call to call."""
+        if (line := self.gradients.adding_up()) is not None:
+            raise unseen.adding_up(line)
+        if self.counters and Tensor._device_rng_counters is not self.counters:
+            raise unseen.seeded_late()
+        for buffer, line in written.items():
+            if buffer in self.existing:
+                raise unseen.unnamed(f"of {buffer.max_numel()} elements", line)
+        stored = {buffer: buffers_of(uop) for buffer, uop in self.stood_in.items()}
+        for buffer in written.keys() & stored.keys():
+            others = [self.names[b] for b, theirs in stored.items() if b is not buffer and theirs & stored[buffer]]
+            if others or used & stored[buffer]:
+                raise unseen.shared(self.names[buffer], others)
 
     def forgotten(self, uops: Sequence[Any]) -> tuple[Any, ...]:
         """Graphs made while this was recorded, with what buffers would hold in their place, and nothing assigned."""
@@ -128,16 +176,34 @@ class Recording:
         """
 
         def noted(tensor: Tensor, value: Any) -> Tensor:
+            self._require_seen(tensor)
             self.assigned[buffer_of(tensor)] = user_line()
-            storage = _storage(tensor)
+            storage = viewed(tensor.uop)
             before = [(t, t.uop) for reference in list(all_tensors) if (t := reference()) is not None]
             result = cast(Tensor, original(tensor, value))
             for t, uop in before:
-                if t.uop is not uop and t is not tensor and _storage(t) is not storage:
+                if t.uop is not uop and t is not tensor and viewed(t.uop) is not storage:
                     t.uop = uop
             return result
 
         return noted
+
+    def replace(self, original: Any) -> Any:
+        """Tensor.replace, refused where nobody would see it."""
+
+        def seen(tensor: Tensor, value: Tensor) -> Tensor:
+            self._require_seen(tensor)
+            return cast(Tensor, original(tensor, value))
+
+        return seen
+
+    def _require_seen(self, tensor: Tensor) -> None:
+        self.gradients.add_to(tensor)
+        if id(tensor) in self.unnamed:
+            raise unseen.unnamed(f"of shape {tensor.shape}", user_line())
+        if _function.depth and (viewed(tensor.uop) in self.existing or viewed(tensor.uop) in self.stood_in):
+            fix = "assign outside of it, or store: Tensor(t.uop.after(t.uop.store(new.uop)))"
+            raise CaptureError("a function of tinygrad assigns to a tensor from outside", fix=fix, line=user_line())
 
 
 @contextmanager
@@ -168,14 +234,18 @@ def is_recording() -> bool:
 def _recorded() -> Iterator[Recording]:
     recorder = Recording()
     before = [(t, t.uop, t.grad) for reference in list(all_tensors) if (t := reference()) is not None]
+    recorder.gradients.held = {id(grad): t for t, _, grad in before if grad is not None}
+    recorder.unnamed = {id(t): t for t, _, _ in before if id(t) not in recorder.gradients.held}
     replaced = [(owner, name, getattr(owner, name)) for owner, name in _REPLACED]
     for owner, name, original in replaced:
         setattr(owner, name, _REPLACED[owner, name](recorder, original))
     realize.capturing.append(recorder)
     try:
         with Context(**_SETTINGS):
-            for (tensor, _, _), uop in zip(before, recorder.relocation([u for _, u, _ in before]), strict=True):
+            relocated = recorder.relocation([u for _, u, _ in before])
+            for (tensor, _, _), uop in zip(before, relocated, strict=True):
                 tensor.uop = uop
+            recorder.existing = _kept(relocated)
             yield recorder
     finally:
         realize.capturing.remove(recorder)
@@ -188,6 +258,13 @@ def _recorded() -> Iterator[Recording]:
         new = [t for reference in list(all_tensors) if (t := reference()) is not None and id(t) not in old]
         for tensor, uop in zip(new, recorder.forgotten([t.uop for t in new]), strict=True):
             tensor.uop = uop
+
+
+def _kept(graphs: Sequence[Any]) -> frozenset[Any]:
+    """The buffers of graphs that nothing in these graphs is still going to write."""
+    nodes = UOp.sink(*graphs).toposort()
+    filled = {viewed(u.src[0]) for u in nodes if u.op is Ops.STORE}
+    return frozenset(u for u in nodes if u.op is Ops.BUFFER and not u.is_variable and u not in filled)
 
 
 #: What was assigned to a tensor after it was made: nothing is run.
@@ -223,42 +300,21 @@ def _call_plainly(jit: Any, *args: Any, **kwargs: Any) -> Any:
 _REPLACED: dict[tuple[Any, str], Callable[[Recording, Any], Any]] = {
     (Tensor, "_seed"): lambda _, seed: seed,
     (Tensor, "_device_seeds"): lambda *_: {},
-    (Tensor, "_device_rng_counters"): lambda *_: {},
+    (Tensor, "_device_rng_counters"): lambda recorder, _: recorder.counters,
     (Tensor, "assign"): Recording.assign,
+    (Tensor, "replace"): Recording.replace,
+    (Tensor, "grad"): lambda recorder, slot: recorder.gradients.noted(slot, dict(recorder.unnamed)),
+    (Tensor, "schedule_linear"): lambda _, original: unseen.not_by_users(original, *unseen.SCHEDULED),
+    (Tensor, "linear_with_vars"): lambda _, original: unseen.not_by_users(original, *unseen.SCHEDULED),
+    (UOp, "call"): lambda _, original: unseen.custom(original),
+    (UOp, "bind"): lambda _, original: unseen.not_by_users(original, *unseen.BOUND),
+    (UOp, "unbind"): lambda _, original: unseen.not_by_users(original, *unseen.UNBOUND),
+    (UOp, "unbind_all"): lambda _, original: unseen.not_by_users(original, *unseen.UNBOUND),
     (tensor_module, "_apply_map_to_tensors"): Recording.map,
     (tensor_module, "Metadata"): lambda *_: _located,
     (type(Device), "canonicalize"): lambda _, original: _canonical(original),
     (_TinyJit, "__call__"): lambda *_: _call_plainly,
 }
-
-
-def is_library(path: str) -> bool:
-    """Whether a file belongs to tinygrad, to NumPy, to this package or to the standard library."""
-    return path.startswith((*_LIBRARIES, "<"))
-
-
-def user_line() -> str:
-    """file:line of the innermost caller that is the user's."""
-    frame = inspect.currentframe()
-    while frame is not None and is_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def defined_at(function: Any) -> str:
-    """file:line where a function begins; empty for other callables."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
-
-
-def raised_at(error: BaseException) -> str:
-    """file:line of the user's code that an exception came through last."""
-    trace, line = error.__traceback__, ""
-    while trace is not None:
-        if not is_library(trace.tb_frame.f_code.co_filename):
-            line = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return line
 
 
 @contextmanager
@@ -272,11 +328,6 @@ def refusing(what: str) -> Iterator[None]:
         message = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
         fix = "write it with other Tensor methods, or capture its parts apart"
         raise CaptureError(f"{what}: {message}", fix=fix, line=raised_at(error) or user_line()) from error
-
-
-def origin(u: Any) -> str:
-    """Which Tensor method on which line of the user's code made this node, as far as known."""
-    return next((str(m[0]) for n in (u, *u.src) if (m := all_metadata.get(n))), "")
 
 
 class _Unwritten(Buffer):  # type: ignore[misc]
@@ -309,9 +360,13 @@ def buffer_of(tensor: Tensor) -> Any:
     return u
 
 
-def _storage(tensor: Tensor) -> Any:
-    """What a tensor is a view of, through other types, too, or itself."""
-    u = tensor.uop
+def buffers_of(u: Any) -> set[Any]:
+    """The buffers that a node is made of."""
+    return {n for n in u.toposort() if n.op is Ops.BUFFER and not n.is_variable}
+
+
+def viewed(u: Any) -> Any:
+    """What a node is a view of, through other types, too, or itself."""
     while u.op in (*GroupOp.Movement, Ops.BITCAST, Ops.DETACH, Ops.AFTER):
         u = u.src[0]
     return u
@@ -392,6 +447,18 @@ def _computed(tensor: Tensor) -> Tensor:
         what = f"tinygrad cannot compute a tensor of {str(tensor.dtype)[7:]} on {tensor.device}"
         fix = "give the tensor contents, or compute it on another device"
         raise CaptureError(f"{what}: {type(error).__name__}", fix=fix) from error
+
+
+#: The names of `random_state` in programs.
+RANDOM_COUNTER, RANDOM_SEED = "random.counter", "random.seed"
+
+
+def random_state() -> dict[str, Tensor]:
+    """tinygrad's seed of random numbers on the default device and how many were drawn, by their names in programs."""
+    device = Device.DEFAULT
+    if device not in Tensor._device_seeds:
+        Tensor._next_counter(device, 0)
+    return {RANDOM_SEED: Tensor._device_seeds[device], RANDOM_COUNTER: Tensor._device_rng_counters[device]}
 
 
 def has_value(tensor: Tensor) -> bool:

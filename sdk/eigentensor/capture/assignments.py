@@ -5,7 +5,7 @@ from typing import Any
 
 from tinygrad.uop.ops import Ops, UOp
 
-from eigentensor.capture.adapter import storage_of
+from eigentensor.capture.adapter import storage_of, viewed
 from eigentensor.capture.moves import MOVES, Number, largest, moved, negative, shifted, varies, zeros
 from eigentensor.errors import CaptureError
 from eigentensor.graph.moves import broadcast
@@ -24,29 +24,41 @@ def stores(effects: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
             raise CaptureError(f"{effect.op.name} cannot be in a graph", fix="use Tensor methods only")
 
 
-def last_stored(roots: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, Any]:
-    """What each of these buffers, by name, is after all that is stored to it on the way to the roots.
+def last_stored(roots: Sequence[Any], realized: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, Any]:
+    """What each of these buffers, by name, is after all that is stored to it on the way to the roots, or to what was
+    realized before them.
 
     Raises CaptureError where that depends on an order that the graph does not have.
     """
     names = {buffer: name for name, buffer in buffers.items()}
     after: dict[str, list[Any]] = {}
-    for u in UOp.sink(*roots).toposort():
+    for u in UOp.sink(*roots, *realized).toposort():
         is_stored_to = u.op is Ops.AFTER and not u.is_bound_var and u.has_buffer_identity(after_ok=True)
         if is_stored_to and (base := storage_of(u)) in names:
             after.setdefault(names[base], []).append(u)
     for name, assignments in after.items():
         if not set(assignments) <= set(assignments[-1].toposort()):
             raise CaptureError(f"{name!r} is stored to twice, in no order", fix="assign it, one time after the other")
+    for name in after:
+        if _is_read(roots, buffers[name]):
+            raise CaptureError(f"{name!r} is stored to and read, in no order", fix="read what `after` gives")
     return {name: assignments[-1] for name, assignments in after.items()}
+
+
+def _is_read(roots: Sequence[Any], buffer: Any) -> bool:
+    """Whether a buffer is read otherwise than after a store to it, or for one."""
+    return buffer in UOp.sink(*roots).toposort(lambda u: u.op is not Ops.AFTER or storage_of(u) is not buffer)
+
+
+def written_in(root: Any) -> dict[Any, str]:
+    """The buffers that are stored to on the way to a node, without the lines."""
+    return {viewed(u.src[0]): "" for u in root.toposort() if u.op is Ops.STORE and not u.src[0].is_variable}
 
 
 def written(target: Any, base: Any, before: Node, value: Node, number: Number) -> Node:
     """The value of `base`, which was `before`, once `value` is written to `target`, a view of it."""
     if target is base:
         return value
-    if not target.src:
-        raise CaptureError("a store to one tensor is waited for with another", fix="assign it, or use capture")
     view = target.src[0]
     return written(view, base, before, _put(target, _seen(view, base, before, number), value, number), number)
 
@@ -55,6 +67,8 @@ def _seen(view: Any, base: Any, value: Node, number: Number) -> Node:
     """What a view of `base` shows where that has a value."""
     if view is base:
         return value
+    if view.op is Ops.BUFFER:
+        raise CaptureError("a store to one tensor is waited for with another", fix="assign it, or use capture")
     x = _seen(view.src[0], base, value, number)
     if view.op is Ops.DETACH:
         return x

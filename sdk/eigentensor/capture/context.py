@@ -1,16 +1,18 @@
 """Graphs built tensor by tensor: named placeholders, weights, states and variables, compiled to a program."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tinygrad import Tensor, dtypes
 from tinygrad.dtype import DTypeLike, strong_dtype, to_dtype
-from tinygrad.uop.ops import UOp
+from tinygrad.uop.ops import Ops, UOp
 
 from eigentensor.capture import adapter
 from eigentensor.capture.arrays import no_tensor
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
+from eigentensor.capture.lines import user_line
+from eigentensor.capture.unseen import unnamed
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.kernel import located
@@ -78,14 +80,23 @@ class TensorContext:
             (Kind.STATE, name): state for name, (state, before) in self._states.items() if state.uop is not before
         }
         stored = {(Kind.STATE, name): state for name, (state, before) in self._states.items() if state.uop is before}
-        with located(adapter.user_line()):
+        with located(user_line()):
+            self._require_named([tensor.uop for tensor in (results | stored).values()])
             with adapter.recording() as recording:
                 clones = cloned(results | states)
                 self._require_written(recording.written(), [name for _, name in stored])
                 clones |= cloned(stored)  # by `uop.store` and `after`, without an assignment
             return compiled(recording, clones, self._outside, list(self._variables.values()), fingerprint, shards)
 
-    def _require_written(self, written: set[Any], unassigned: Sequence[str]) -> None:
+    def _require_named(self, ends: Sequence[Any]) -> None:
+        """Raises CaptureError if a tensor without a name takes a value that differs from run to run."""
+        for u in UOp.sink(*ends).toposort():
+            if u.op is Ops.STORE and (buffer := adapter.viewed(u.src[0])) not in self._outside:
+                given = [self._outside[b] for b in adapter.buffers_of(u.src[1]) if b in self._outside]
+                if buffer.is_realized and any(part.role in (Role.INPUT, Role.STATE) for part in given):
+                    raise unnamed(f"of {buffer.max_numel()} elements", "")
+
+    def _require_written(self, written: Collection[Any], unassigned: Sequence[str]) -> None:
         """Raises CaptureError unless all states have new values, and no weight has one."""
         for buffer, part in self._outside.items():
             if part.role is Role.STATE and part.name in unassigned and buffer not in written:

@@ -9,8 +9,8 @@ from tinygrad.codegen.decomp.op import threefry2x32
 from tinygrad.dtype import dtypes, least_upper_dtype
 from tinygrad.uop.ops import Ops
 
-from eigentensor.capture.adapter import origin
 from eigentensor.capture.compositions import Compositions
+from eigentensor.capture.lines import origin
 from eigentensor.capture.products import quotient
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError

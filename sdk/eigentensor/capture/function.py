@@ -1,10 +1,10 @@
 """A Python function of Tensors → a program: its arguments become inputs, the tensors of its model weights."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from tinygrad import Tensor, dtypes, nn
@@ -16,12 +16,15 @@ from eigentensor.capture.arrays import INSTEAD, uses_numpy
 from eigentensor.capture.context import named_outputs
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
+from eigentensor.capture.lines import defined_at, is_library, raised_at
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.kernel import located
 from eigentensor.lowering.shards import Shards
 from eigentensor.program.model import Kind, Role, Variable
 from eigentensor.talk import doing, each
+
+G = TypeVar("G")
 
 
 @adapter.refusing("it cannot be captured")
@@ -51,12 +54,60 @@ def capture(
     function = adapter.without_jit(function)
     inputs = inputs_of(function, example_inputs)
     bounds = [Variable(name, *limits) for name, limits in (variables or {}).items()]
-    tensors = tensors_of(function if model is None else model, has_model=model is not None)
-    graph = _captured(function, inputs, tensors, bounds, cast, fingerprint, shards)
-    if len(now := tensors_of(function if model is None else model, has_model=model is not None)) > len(tensors):
+
+    def captured(tensors: Mapping[str, Tensor]) -> Attempt[GraphProgram]:
+        return _captured(function, inputs, tensors, bounds, cast, fingerprint, shards)
+
+    return settled(function, model, captured).repeatable(max_repeat)
+
+
+class Attempt(NamedTuple, Generic[G]):
+    """What a function was captured to; which tensors that uses, by name; whether it draws random numbers."""
+
+    result: G
+    names: Set[str]
+    is_random: bool
+
+
+def settled(function: Callable[..., Any], model: Any, captured: Callable[[Mapping[str, Tensor]], Attempt[G]]) -> G:
+    """What `captured` makes of the tensors of a model, or of the function: as they are after a first call, if that
+    makes some, and with tinygrad's random numbers, if it draws some without a seed of its own.
+
+    Raises CaptureError if a name has another tensor after each call.
+    """
+    source, has_model = (function, False) if model is None else (model, True)
+    before = tensors_of(source, has_model=has_model)
+    attempt = captured(before)
+    every = tensors_of(source, has_model=has_model, every=True)
+    now = {name: tensor for name, tensor in every.items() if adapter.has_value(tensor)}
+    with located(defined_at(function)):
+        require_kept(before, every, attempt.names - now.keys())
+    if attempt.is_random or len(now) > len(before) or replaced(before, now):
         # made on the first call, and there on each other
-        graph = _captured(function, inputs, now, bounds, cast, fingerprint, shards)
-    return graph.repeatable(max_repeat)
+        attempt = captured(now | (adapter.random_state() if attempt.is_random else {}))
+        last = tensors_of(source, has_model=has_model)
+        with located(defined_at(function)):
+            require_kept(before, last, attempt.names & {*replaced(now, last)})
+    return attempt.result
+
+
+def replaced(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> list[str]:
+    """The names that have another tensor, of another value, than they had."""
+    return [name for name, tensor in before.items() if name not in now or now[name].uop is not tensor.uop]
+
+
+def require_kept(before: Mapping[str, Tensor], now: Mapping[str, Tensor], lost: Set[str]) -> None:
+    """Raises CaptureError if a call gives names that are used other tensors; those then have the values from before."""
+    if not (names := sorted(lost & before.keys())):
+        return
+    known = set(map(id, before.values()))
+    for name, tensor in before.items():
+        if name in now and id(now[name]) not in known:
+            now[name].uop = tensor.uop
+    raise CaptureError(
+        f"the function gives {names[0]!r} another tensor, which its next call would find",
+        fix=f"assign to it: {names[0]}.assign(new)",
+    )
 
 
 def _captured(
@@ -67,21 +118,21 @@ def _captured(
     cast: str | None,
     fingerprint: bool,
     shards: Shards,
-) -> GraphProgram:
+) -> Attempt[GraphProgram]:
     examples = {name: _taken(e, cast) for name, e in inputs.items()}
     converted = {name: _taken(t, cast) for name, t in tensors.items()}
     casts = [n for n, t in {**inputs, **tensors}.items() if _taken(t, cast) is not t]
     typed = [(name, tensor) for name, tensor in converted.items() if tensor.dtype not in dtypes.weaks]
     data = {name: adapter.contents(tensor) for name, tensor in each("computing the model's tensors", typed)}
     with adapter.recording() as recording:
-        arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
+        arguments = bind(recording, bounds, tensors)
         arguments |= {name: placeholder(name, e) for name, e in examples.items()}
         outside = {adapter.buffer_of(arguments[name]): _outside(Role.INPUT, name, e) for name, e in examples.items()}
         for name in data:
-            recording.stand_in(tensors[name], placeholder(name, converted[name]))
+            recording.stand_in(name, tensors[name], placeholder(name, converted[name]))
         held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
         doing("running the function")
-        with located(adapter.defined_at(function)):
+        with located(defined_at(function)):
             outputs = named_outputs(called(function, arguments))
         results = {(Kind.OUTPUT, name): tensor for name, tensor in outputs.items()}
         changed = [name for name, (uop, _) in held.items() if tensors[name].uop is not uop]
@@ -91,13 +142,25 @@ def _captured(
         # What is stored to without an assignment, by `uop.store` and `after`, is known once all is scheduled.
         written = recording.written()
         stored = [name for name in data if name not in changed and held[name][1] in written]
+        recording.require_states(written, recording.used())
         clones |= cloned(_new(stored, tensors))
         for name in data:
             role = Role.STATE if name in (*changed, *stored) else Role.WEIGHT
             outside[held[name][1]] = _outside(role, name, tensors[name], data[name])
-    with located(adapter.defined_at(function)):
+    with located(defined_at(function)):
         program = compiled(recording, clones, outside, bounds, fingerprint, shards)
-    return replace(program, cast=tuple(f"the tensor {name!r}" for name in casts))
+    program = replace(program, cast=tuple(f"the tensor {name!r}" for name in casts))
+    return Attempt(program, {*program.weights, *program.states}, bool(recording.counters))
+
+
+def bind(recording: adapter.Recording, bounds: Iterable[Variable], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The variables of a function, bound while it is recorded, and what there is of random numbers in their place."""
+    recording.name(tensors.values())
+    recording.bound = {v.name: v.minimum for v in bounds}
+    if adapter.RANDOM_COUNTER in tensors:
+        Tensor._device_seeds[adapter.DEVICE] = tensors[adapter.RANDOM_SEED]
+        recording.counters[adapter.DEVICE] = tensors[adapter.RANDOM_COUNTER]
+    return {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
 
 
 def _taken(tensor: Tensor, cast: str | None) -> Tensor:
@@ -139,11 +202,11 @@ def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     except JitError as error:
         fix = "move .item(), .numpy() and .tolist() out of the function"
         what = "the value of a tensor is read while the program is made"
-        raise CaptureError(what, fix=fix, line=adapter.raised_at(error)) from error
+        raise CaptureError(what, fix=fix, line=raised_at(error)) from error
     except Exception as error:
         fix = f"if NumPy is at work there, {INSTEAD}" if uses_numpy(function) else _FAILS
         what = f"{type(error).__name__}: {error}"
-        raise CaptureError(what, fix=fix, line=adapter.raised_at(error)) from error
+        raise CaptureError(what, fix=fix, line=raised_at(error)) from error
 
 
 def inputs_of(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str, Any]) -> dict[str, Tensor]:
@@ -159,11 +222,18 @@ def inputs_of(function: Callable[..., Any], examples: Sequence[Any] | Mapping[st
     return {name: e if isinstance(e, Tensor) else Tensor(np.asarray(e)) for name, e in examples.items()}
 
 
-def tensors_of(source: Any, *, has_model: bool) -> dict[str, Tensor]:
-    """Tensors by name, each once; of a function those that its closure, its globals or its object hold."""
+def tensors_of(source: Any, *, has_model: bool, every: bool = False) -> dict[str, Tensor]:
+    """Tensors by name, each once; of a function those that its closure, its globals or its object hold.
+
+    Those without a value, which a captured function has left, are among them only if `every` one is asked for.
+    """
     tensors = _state(source) if has_model else _of_function(source)
     named: dict[int, str] = {}
-    return {name: t for name, t in tensors.items() if named.setdefault(id(t), name) == name and adapter.has_value(t)}
+    return {
+        name: t
+        for name, t in tensors.items()
+        if named.setdefault(id(t), name) == name and (every or adapter.has_value(t))
+    }
 
 
 def _of_function(function: Any) -> dict[str, Tensor]:
@@ -206,4 +276,4 @@ def _holders(function: Any, seen: set[int]) -> dict[str, Any]:
 def _is_of_user(function: Any) -> bool:
     plain = inspect.unwrap(function)
     code = getattr(getattr(plain, "__func__", plain), "__code__", None)
-    return code is not None and not adapter.is_library(code.co_filename)
+    return code is not None and not is_library(code.co_filename)

@@ -12,18 +12,20 @@ from tinygrad.dtype import least_upper_dtype
 from tinygrad.uop.ops import Ops, UOp
 
 from eigentensor.capture import adapter
-from eigentensor.capture.assignments import last_stored, stores, written
+from eigentensor.capture.assignments import last_stored, stores, written, written_in
 from eigentensor.capture.compositions import Compositions
 from eigentensor.capture.context import named_outputs
 from eigentensor.capture.convert import BINARY, DTYPES, ON_BOOL, REDUCE, UNARY, Conversion, dtype_of, refuse_unsupported
-from eigentensor.capture.function import called, inputs_of, placeholder, tensors_of
+from eigentensor.capture.function import Attempt, bind, called, inputs_of, placeholder, settled
 from eigentensor.capture.graph import static_shape
+from eigentensor.capture.lines import defined_at
 from eigentensor.capture.moves import MOVES, moved, varies
 from eigentensor.capture.products import quotient
 from eigentensor.capture.transcendental import Meant, meant
+from eigentensor.capture.unseen import bound_twice
 from eigentensor.errors import CaptureError
 from eigentensor.graph.moves import broadcast, common_shape, concat, reshape
-from eigentensor.graph.node import Form, Graph, Node, constant, data, leaf, node, rewrite, variable
+from eigentensor.graph.node import Form, Graph, Node, constant, data, leaf, node, rewrite, variable, walk
 from eigentensor.graph.selection import selected
 from eigentensor.graph.simplify import simplified
 from eigentensor.lowering.build import require_known
@@ -54,11 +56,7 @@ def capture_graph(
     function = adapter.without_jit(function)
     inputs = inputs_of(function, example_inputs)
     bounds = {name: Variable(name, *limits) for name, limits in (variables or {}).items()}
-    tensors = tensors_of(function if model is None else model, has_model=model is not None)
-    graph = _raised(function, inputs, tensors, bounds)
-    if len(now := tensors_of(function if model is None else model, has_model=model is not None)) > len(tensors):
-        graph = _raised(function, inputs, now, bounds)  # made on the first call, and there on each other
-    return graph
+    return settled(function, model, lambda tensors: _raised(function, inputs, tensors, bounds))
 
 
 def _raised(
@@ -66,19 +64,21 @@ def _raised(
     inputs: Mapping[str, Tensor],
     tensors: Mapping[str, Tensor],
     bounds: Mapping[str, Variable],
-) -> Graph:
+) -> Attempt[Graph]:
     contents = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
-    with adapter.recording() as recording, adapter.deferred() as realized, located(adapter.defined_at(function)):
+    with adapter.recording() as recording, adapter.deferred() as realized, located(defined_at(function)):
         placeholders = {name: placeholder(name, e) for name, e in inputs.items()}
+        bound = bind(recording, bounds.values(), tensors)
         for name in contents:
-            recording.stand_in(tensors[name], placeholder(name, tensors[name]))
+            recording.stand_in(name, tensors[name], placeholder(name, tensors[name]))
         held = {name: tensor.uop for name, tensor in tensors.items()}
         buffers = {name: adapter.buffer_of(tensors[name]) for name in contents}
-        bound = {name: UOp.variable(name, v.minimum, v.maximum).bind(v.minimum) for name, v in bounds.items()}
         results = named_outputs(called(function, {**bound, **placeholders}))
         assigned = {name for name, uop in held.items() if tensors[name].uop is not uop}
-        stored = last_stored([*(t.uop for t in results.values()), *realized.values()], buffers)
+        stored = last_stored([t.uop for t in results.values()], list(realized.values()), buffers)
         stored = {name: uop for name, uop in stored.items() if name not in assigned}
+        ends = UOp.sink(*(t.uop for t in (*results.values(), *tensors.values())), *realized.values())
+        recording.require_states(written_in(ends), adapter.buffers_of(ends))
         if weak := sorted(assigned - contents.keys()):
             raise CaptureError(f"{weak[0]!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
         leaves = {adapter.buffer_of(t): _leaf(Form.INPUT, name, t) for name, t in placeholders.items()}
@@ -87,7 +87,7 @@ def _raised(
             leaves[buffer] = _leaf(form, name, tensors[name])
         ends = {name: tensor.uop for name, tensor in results.items()}
         new = {name: tensors[name].uop for name in contents if name in assigned} | stored
-    with located(adapter.defined_at(function)):
+    with located(defined_at(function)):
         raising = _Raising(leaves, realized, bounds, recording.relocation.origins)
         outputs = {name: raising.output(Tensor(uop), name) for name, uop in ends.items()}
         states = {name: raising.output(Tensor(uop), name) for name, uop in new.items()}
@@ -95,7 +95,9 @@ def _raised(
     graph = simplified(Graph(outputs, states, known | raising.data))
     roots = rewrite(graph.roots, selected)
     outputs = dict(zip(outputs, roots, strict=False))
-    return simplified(Graph(outputs, dict(zip(states, roots[len(outputs) :], strict=True)), graph.data))
+    graph = simplified(Graph(outputs, dict(zip(states, roots[len(outputs) :], strict=True)), graph.data))
+    names = {n.arg for n in walk(*graph.roots) if n.op in (Form.WEIGHT, Form.STATE)}
+    return Attempt(graph, names, bool(recording.counters))
 
 
 def _leaf(form: Form, name: str, tensor: Tensor) -> Node:
@@ -188,6 +190,9 @@ class _Raising:
         if u.op is Ops.POW and dtype.is_float:
             x, y = _together(*(self(s, dtype) for s in u.src))
             return node(Form.FUNCTION, x, y, arg="power")
+        if u.op is Ops.PARAM:
+            what = "a function with tinygrad's decorator, or a custom kernel, cannot be in a graph"
+            raise CaptureError(what, fix="capture it instead")
         raise CaptureError(f"{u.op.name} cannot be in a graph of tinygrad", fix="capture it, or write it another way")
 
     def number(self, extent: Any) -> Node:
@@ -196,6 +201,8 @@ class _Raising:
 
     def _assigned(self, u: Any, dtype: DType) -> Node:
         base, *effects = u.src
+        if u.is_bound_var and base.expr in self.variables and u.unbind()[1] != self.variables[base.expr].minimum:
+            raise bound_twice(base.expr)
         value = self(base, dtype)
         if not base.is_variable:  # a bound one is its variable
             for target, new in stores(effects):

@@ -57,6 +57,8 @@ class Returns:
         Raises BindingError for what is not there any more.
         """
         names = dict(values["names"])
+        if adapter.RANDOM_COUNTER in names:
+            tensors = {**tensors, **adapter.random_state()}
         if missing := sorted(name for name in names.values() if name not in tensors):
             raise BindingError(f"the function has no tensor {missing[0]!r} any more", fix="Define it as it was.")
         held = {state: tensors[name] for state, name in names.items()}

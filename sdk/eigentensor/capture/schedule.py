@@ -10,7 +10,8 @@ from tinygrad.uop.ops import Ops, graph_rewrite
 
 from eigentensor.capture.adapter import RecordedCall, Window, known, window
 from eigentensor.capture.convert import Conversion, Source, dtype_of, split_gate
-from eigentensor.capture.store import Store, stored
+from eigentensor.capture.store import Store, no_box, stored
+from eigentensor.capture.unseen import CUSTOM
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.kernel import Kernel, add, bitcast, fresh_array, index, located
 from eigentensor.program.expression import Array, conjunction
@@ -56,13 +57,21 @@ class Schedule:
             raise CaptureError("a custom kernel cannot be in a program", fix="use Tensor methods only")
 
     def _kernel(self, call: RecordedCall) -> None:
+        is_custom = call.ast.arg.name == CUSTOM
         ast = graph_rewrite(graph_rewrite(call.ast, pm_mops, bottom_up=True), pm_load_collapse)
         with located(call.line):
-            self._converted(ast.src[0], [window(b) for b in call.buffers], call.line)
+            self._converted(ast.src[0], [window(b) for b in call.buffers], call.line, is_custom)
 
-    def _converted(self, end: Any, windows: Sequence[Window], where: str) -> None:
+    def _converted(self, end: Any, windows: Sequence[Window], where: str, is_custom: bool) -> None:
         store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())
-        place, target = store.src[0], windows[store.src[0].src[0].arg.slot]
+        if store.op is not Ops.STORE:
+            raise CaptureError("a custom kernel stores more than once", fix="write one for each tensor")
+        place = store.src[0]
+        if place.op is not Ops.INDEX or place.src[0].op is not Ops.PARAM:
+            raise no_box()
+        target = windows[place.src[0].arg.slot]
+        if is_custom:
+            _require_one_order(store, windows, target)
         old = self.read(target.buffer)
         reads = {slot: (self.read(w.buffer), w) for slot, w in enumerate(windows)}
         convert = Conversion(
@@ -85,3 +94,15 @@ class Schedule:
     def _write(self, buffer: Any, array: Array) -> None:
         self.current[buffer] = array
         self.written.add(buffer)
+
+
+def _require_one_order(store: Any, windows: Sequence[Window], target: Window) -> None:
+    """Raises CaptureError for a kernel that reads elsewhere what it writes: what it finds there depends on an order."""
+    element, _ = split_gate(store.src[0].src[1])
+    for u in store.toposort():
+        if u.op is Ops.INDEX and u is not store.src[0] and u.src[0].op is Ops.PARAM:
+            read = windows[u.src[0].arg.slot]
+            is_elsewhere = read != target or split_gate(u.src[1])[0] is not element
+            if read.buffer is target.buffer and is_elsewhere:
+                fix = "write to a new tensor: Tensor.empty(…)"
+                raise CaptureError("a custom kernel reads what it writes, at other elements", fix=fix)

@@ -15,9 +15,12 @@ from tinygrad.uop.ops import UOp
 from eigentensor.capture import adapter
 from eigentensor.capture.arguments import device_of, limits_of, other_in, take_arguments
 from eigentensor.capture.arrays import no_tensor
-from eigentensor.capture.function import capture, tensors_of
+from eigentensor.capture.assignments import written_in
+from eigentensor.capture.function import capture, replaced, require_kept, tensors_of
+from eigentensor.capture.lines import defined_at
 from eigentensor.capture.returns import Returns
 from eigentensor.capture.structure import put_together, rest_of, take_apart
+from eigentensor.capture.unseen import argument_assigned
 from eigentensor.capture.values import Values, same_bits, values_of
 from eigentensor.errors import BindingError, CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
@@ -53,7 +56,8 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One call of a function: its program, and the present values of all tensors that this needs."""
+    """One call of a function: its program, and the present values of all tensors that this needs; `names` are the
+    function's own names of what is outside."""
 
     captured: Captured
     inputs: Values
@@ -61,6 +65,7 @@ class Use:
     states: Values
     variables: dict[str, int]
     returns: Returns
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -111,12 +116,35 @@ class Signatures:
                     fix=f"Call {self.name}(…) there: it becomes a part of the program.",
                 )
             tensors = self.tensors()
-            known, looked = len(self.programs.by_kind), dict[Captured, Values]()
+            known, looked = list(self.programs.by_kind), dict[Captured, Values]()
             uses = [self._use(*call, tensors, looked) for call in calls]
-            if len(self.programs.by_kind) > known and len(now := self.tensors()) > len(tensors):
-                looked.clear()
-                uses = [self._use(*call, now, looked) for call in calls]  # the first call made what others find
+            if len(self.programs.by_kind) > len(known):
+                uses = self._settled(calls, uses, tensors, known)
             return uses
+
+    def _settled(
+        self,
+        calls: Sequence[tuple[Sequence[Any], Mapping[str, Any]]],
+        uses: list[Use],
+        before: Mapping[str, Tensor],
+        known: Sequence[Any],
+    ) -> list[Use]:
+        """Calls of which one was captured just now: the first call may have made what others find.
+
+        Raises CaptureError, and forgets what is not `known`, if calls give names other tensors each time.
+        """
+        now = self.tensors()
+        try:
+            require_kept(before, self.tensors(every=True), _names(uses) - now.keys())
+            if len(now) > len(before) or replaced(before, now):
+                looked = dict[Captured, Values]()
+                uses, last = [self._use(*call, now, looked) for call in calls], self.tensors()
+                require_kept(before, last, _names(uses) & {*replaced(now, last)})
+        except CaptureError:
+            for kind in self.programs.by_kind.keys() - known:
+                del self.programs.by_kind[kind]
+            raise
+        return uses
 
     def _use(
         self,
@@ -130,6 +158,9 @@ class Signatures:
         names = {name if name not in taken else f"weight.{name}": name for name in tensors}
         outside = {name: tensors[own] for name, own in names.items()}
         captured = self._captured(structure, inputs, variables, outside)
+        if adapter.RANDOM_COUNTER in captured.assigned:
+            outside |= adapter.random_state()
+            names |= {name: name for name in adapter.random_state()}
         if captured not in looked:
             captured.look(outside)
             looked[captured] = {name: values_of(outside[name]) for name in captured.assigned}
@@ -146,14 +177,15 @@ class Signatures:
                 {name: names[name] for name in assigned},
                 {name: outside[name] for name in assigned},
             ),
+            names,
         )
 
-    def tensors(self) -> dict[str, Tensor]:
-        """What the function refers to now."""
+    def tensors(self, every: bool = False) -> dict[str, Tensor]:
+        """What the function refers to now, with `every` tensor that has no value."""
         owner = getattr(self.function, "__self__", self.function)
         if inspect.isfunction(inspect.unwrap(self.function)):
-            return tensors_of(self.function, has_model=False)
-        return tensors_of(owner, has_model=True)
+            return tensors_of(self.function, has_model=False, every=every)
+        return tensors_of(owner, has_model=True, every=every)
 
     def _captured(
         self, structure: Any, inputs: Mapping[str, Tensor], variables: Mapping[str, UOp], outside: Mapping[str, Tensor]
@@ -175,17 +207,27 @@ class Signatures:
         @wraps(self.function)
         def flat(**leaves: Any) -> dict[str, Tensor]:
             bound = inspect.BoundArguments(self.signature, put_together(structure, leaves))
+            before = {name: leaf.uop for name, leaf in leaves.items() if isinstance(leaf, Tensor)}
             returned = self.function(*bound.args, **bound.kwargs)
             result, tensors = take_apart(returned, "output", lambda leaf: isinstance(leaf, Tensor), _output)
             if (other := other_in(result, "output")) is not None:
                 raise no_tensor(f"{self.name} returns", other, "Return Tensors, numbers and words.")
             if not tensors:
                 raise CaptureError(f"{self.name} returns no Tensor", fix="Return at least one.")
+            ends = written_in(UOp.sink(*(tensor.uop for tensor in tensors.values())))
+            for name, uop in before.items():
+                if leaves[name].uop is not uop or adapter.viewed(uop) in ends:
+                    raise argument_assigned(name, defined_at(self.function))
             results.append(result)
             return tensors
 
         flat.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
         return flat
+
+
+def _names(uses: Sequence[Use]) -> set[str]:
+    """The function's own names of the tensors that programs use."""
+    return {use.names[name] for use in uses for name in (*use.weights, *use.states) if name in use.names}
 
 
 #: What tells functions that return something else than what they compute.

@@ -8,7 +8,7 @@ from eigentensor.errors import CaptureError
 from eigentensor.lowering.indices import Sum, affine, sum_interval, written
 from eigentensor.lowering.kernel import Kernel, flat, fresh_axis, index, less, where
 from eigentensor.lowering.passes import guarded, substitute
-from eigentensor.program.expression import Array, Axis, Node, binary, conjunction, counter, load, node
+from eigentensor.program.expression import Array, Axis, Node, binary, conjunction, counter, load, node, walk
 from eigentensor.program.ops import Op
 
 
@@ -62,7 +62,7 @@ def _steps(store: Store, element: Sum) -> list[int]:
         steps = sorted({abs(terms[atom]) for atom in atoms} | {1}, reverse=True)
         if not any(a % b for a, b in pairwise([store.array.elements, *steps])):
             return steps
-    raise _unsupported()
+    raise no_box()
 
 
 def _extents(elements: int, steps: list[int]) -> list[int]:
@@ -77,9 +77,12 @@ def _region(
     moving = {counter(axis): axis for axis in store.extents if counter(axis) in terms}
     rest = element.without(*moving)
     if any(atom.op is not Op.VAR for atom, _ in rest.terms):
-        raise _unsupported()
+        raise no_box()
     for atom, axis in moving.items():  # a falling counter is a rising one from the other end
         rest = rest.plus(Sum(min(terms[atom], 0) * (axis.extent - 1)))
+    repeated = {counter(axis) for axis in store.extents if axis.extent != 1} - moving.keys()
+    if repeated & set(walk(store.value, *([] if store.gate is None else [store.gate]))):
+        raise no_box()  # it depends on which of several values is stored last
     changes: dict[Node, Node] = {}
     conditions: list[Node] = []
     for step, axis in zip(steps, axes, strict=True):
@@ -88,7 +91,7 @@ def _region(
         count = moving[here[0]].extent if here else 1
         low, high = sum_interval(offset)
         if len(here) > 1 or low < 0 or high + count > axis.extent:
-            raise _unsupported()
+            raise no_box()
         start = written(offset)
         position = counter(axis) if start is index(0) else binary(Op.SUB, counter(axis), start)
         extent = store.extents[moving[here[0]]] if here else index(1)
@@ -100,7 +103,8 @@ def _region(
     return changes, conditions
 
 
-def _unsupported() -> CaptureError:
+def no_box() -> CaptureError:
+    """Why an assignment is none that a program has."""
     return CaptureError(
         "an assignment writes a region that is not a box of its tensor",
         fix="build the new tensor with where, cat or pad and assign it whole",

@@ -23,7 +23,8 @@ def sum_of_padded_constant(n: Node) -> Node | None:
     while leaf.op in TERM_MOVES or leaf.op is Form.PAD:
         path.append(leaf)
         leaf = leaf.src[0]
-    if leaf.op is not Op.CONST or len(n.arg) != 1 or n.dtype not in (DType.INT32, DType.FLOAT32) or not n.elements:
+    counts = n.dtype is DType.FLOAT32 or n.dtype.is_integer
+    if leaf.op is not Op.CONST or len(n.arg) != 1 or not counts or not n.elements:
         return None
     value = _whole(leaf)
     extent = n.src[0].shape[n.arg[0]]

@@ -58,17 +58,36 @@ class NumpyDecoder:
         return fed
 
     def written(
-        self, prompt: NDArray[Any], count: int, temperature: float, margin: float, seed: tuple[int, int]
+        self,
+        prompt: NDArray[Any],
+        count: int,
+        temperature: float,
+        margin: float,
+        seed: tuple[int, int],
+        top_k: int = 0,
+        top_p: float = 1.0,
     ) -> list[int]:
         """The first `count` + 1 tokens: END, the prompt's where it is not negative, else those drawn."""
         tokens = [0]
         for position in range(count):
             scores = self.scores(np.array(tokens))[-1]
             drawn = scores - temperature * np.log(-np.log(uniform(seed, position, len(scores))))
-            drawn[scores.max() - scores > margin] = -np.inf
+            drawn[(scores.max() - scores > margin) | ~allowed(scores, temperature, top_k, top_p)] = -np.inf
             token = int(prompt[position + 1])
             tokens.append(token if token >= 0 else int(drawn.argmax()))
         return tokens
+
+
+def allowed(scores: Floats, temperature: float, top_k: int, top_p: float) -> NDArray[np.bool_]:
+    """Which tokens top_k and top_p leave, as they are defined: ranked, and summed up from the best one."""
+    order = np.argsort(-scores, kind="stable")
+    best = scores >= scores[order[min(top_k or len(scores), len(scores)) - 1]]
+    shares = np.where(best, np.exp((scores - scores.max()) / max(temperature, 1e-6)), 0)
+    shares /= shares.sum()
+    before = np.array([shares[scores > score].sum() for score in scores])
+    likely = before < top_p if 0 < top_p < 1 else before == 0 if top_p <= 0 else best
+    both: NDArray[np.bool_] = best & likely
+    return both
 
 
 def normalised(x: Floats) -> Floats:

@@ -20,9 +20,9 @@ CHAT = '{"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": "tokenize
 ENCODER = '{"schema": "eigentensor.model/1", "kind": "embeddings", "tokenizer": "tokenizer.json"}'
 
 
-def chatting(shape: Shape = TINY) -> GraphProgram:
-    """A decoder with random weights, which writes."""
-    graph, random = writing(drawn(shape)), np.random.default_rng(3)
+def chatting(shape: Shape = TINY, *, limits: bool = False) -> GraphProgram:
+    """A decoder with random weights, which writes; with `limits` as top_k and top_p say."""
+    graph, random = writing(drawn(shape), limits=limits), np.random.default_rng(3)
     weights = {n: random.normal(0, 0.3, w.shape).astype(np.float32) for n, w in graph.weights.items()}
     return GraphProgram(graph.program, weights, graph.states)
 
