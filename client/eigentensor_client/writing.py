@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eigentensor.errors import BindingError
-from eigentensor_client.byte_pairs import BytePairs
+from eigentensor_client.tokenizer import Tokenizer
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 SEEDS = 1 << 64  #: so many there are
@@ -89,7 +89,7 @@ class Executor(Protocol):
 class Text:
     """A text that is written piece by piece."""
 
-    def __init__(self, pairs: BytePairs, context: int, execute: Executor) -> None:
+    def __init__(self, pairs: Tokenizer, context: int, execute: Executor) -> None:
         self.pairs, self.context, self.execute = pairs, context, execute
         self.position = 0
 

@@ -6,7 +6,13 @@ from eigentensor.errors import ConfigError
 
 #: Modules that a client's install lacks, by the extra of pyproject.toml that brings them.
 AGGREGATOR = ("alembic", "fsspec", "sqlmodel")
-MODULES = {"aggregator": AGGREGATOR, "cluster": ("cryptography",), "local": AGGREGATOR, "plots": ("matplotlib",)}
+MODULES = {
+    "aggregator": AGGREGATOR,
+    "cluster": ("cryptography",),
+    "local": AGGREGATOR,
+    "models": ("jinja2", "tokenizers"),
+    "plots": ("matplotlib",),
+}
 
 
 def require(extra: str) -> None:

@@ -21,6 +21,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 ROLES = {
     "eigentensor_aggregator": "aggregator",
     "eigentensor_cluster": "cluster",
+    "eigentensor_models": "models",
     "eigentensor_operator": "operator",
     "eigentensor_serve": "client",
 }

@@ -36,7 +36,7 @@ class Completion:
         chance = secrets.randbelow(SEEDS) if key is None else int(hashlib.sha256(key.encode()).hexdigest()[:16], 16)
         self.context = self.chat.context(self.program)
         self.wanted = read(request, self.chat, pairs, self.context, chance)
-        self.answer = Answer(pairs, self.chat.end, self.wanted.most, self.wanted.stops)
+        self.answer = Answer(pairs, (self.chat.end, *self.chat.ends), self.wanted.most, self.wanted.stops)
         self.jobs: list[Job] = []
         self.text = ""
         self.named = {
