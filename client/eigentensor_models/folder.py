@@ -6,7 +6,7 @@ from pathlib import Path
 from eigentensor_models.architecture import Architecture
 from eigentensor_models.families import architecture_of
 from eigentensor_models.options import read_object
-from eigentensor_models.weights import Weight, held_to, read_folder
+from eigentensor_models.weights import Kept, held_to, read_folder
 
 CONFIG = "config.json"
 
@@ -16,7 +16,7 @@ class Network:
     """An architecture with its weights, by the names of the architecture's tensors."""
 
     architecture: Architecture
-    weights: dict[str, Weight]
+    weights: dict[str, Kept]
 
 
 def read_network(folder: Path) -> Network:

@@ -6,7 +6,10 @@ from pathlib import Path
 from eigentensor.capture import GraphProgram
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.extras import require
+from eigentensor_models import gguf
 from eigentensor_models.folder import CONFIG, read_network
+from eigentensor_models.gguf_network import network_of
+from eigentensor_models.gguf_text import text_of
 from eigentensor_models.text import Text, ends_of, read_text
 from eigentensor_models.writing import written
 
@@ -24,19 +27,23 @@ class Model:
 
 
 def is_model(name: str) -> bool:
-    """Whether what is named is the folder of a model."""
-    return (Path(name) / CONFIG).is_file()
+    """Whether what is named is a model: its folder, or a GGUF file."""
+    return Path(name).suffix == ".gguf" or (Path(name) / CONFIG).is_file()
 
 
 def load(path: Path, context: int | None = None) -> Model:
-    """The model in a folder, for texts of so many tokens.
+    """The model in a folder, or in a GGUF file, for texts of so many tokens.
 
     Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
     weights that are, BindingError for a context that the model was not made for.
     """
     require("models")
-    network, text = read_network(path), read_text(path)
-    ends = ends_of(path, text)
+    if path.suffix == ".gguf":
+        file = gguf.read(path)
+        network, (text, ends) = network_of(file, path.name), text_of(file.metadata, path.name)
+    else:
+        network, text = read_network(path), read_text(path)
+        ends = ends_of(path, text)
     if text.size > network.architecture.vocabulary:
         raise ConfigError(
             f"{path}: the tokenizer has {text.size} tokens, the network {network.architecture.vocabulary}",

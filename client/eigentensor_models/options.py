@@ -57,6 +57,13 @@ class Options:
             raise self.wrong(f"{name} is not a list of words", "Look at that line.")
         return values
 
+    def flags(self, name: str) -> list[bool] | None:
+        """A list of true and false; none if it is not there."""
+        values: list[bool] | None = self._left.pop(name, None)
+        if values is not None and (type(values) is not list or any(type(value) is not bool for value in values)):
+            raise self.wrong(f"{name} is not a list of true and false", "Look at that line.")
+        return values
+
     def numbers(self, name: str) -> list[float] | None:
         """A list of numbers above zero; none if it is not there."""
         values: list[float] | None = self._left.pop(name, None)

@@ -34,11 +34,14 @@ def rotary(parameters: Options, turning: Turning, base: float = 10_000.0, part: 
     if not 2 <= size <= turning.size or size % 2:
         raise parameters.wrong(f"{size} of {turning.size} elements cannot turn in pairs", "Take another model.")
     theta = parameters.number("rope_theta", base)
+    if theta <= 1:
+        raise parameters.wrong(f"rope_theta is {theta}", "It is a number above one.")
     exponents = np.arange(0, size, 2, dtype=np.float32) / np.float32(size)
-    wavelengths = np.power(np.float32(theta), exponents, dtype=np.float32)
-    angles, scale = _KINDS[kind](parameters, wavelengths, theta, turning)
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        wavelengths = np.power(np.float32(theta), exponents, dtype=np.float32)
+        angles, scale = _KINDS[kind](parameters, wavelengths, theta, turning)
     parameters.close()
-    if not np.isfinite(angles).all():
+    if not np.isfinite(angles).all() or not math.isfinite(scale):
         raise parameters.wrong("its angles are not finite", "Look at its numbers.")
     return Rotary(tuple(angles.tolist()), scale)
 

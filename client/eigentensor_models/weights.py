@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from eigentensor.errors import TensorFileError
@@ -14,6 +15,7 @@ from eigentensor.store.tensors import load_safetensors
 from eigentensor_models.options import read_object
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
+BLOCK = 32  #: elements that have one scale
 FILES = 4096  #: at most, that a model consists of
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 #: Tensors that old files have beside the weights: they follow from the configuration.
@@ -26,6 +28,36 @@ class Weight:
 
     dtype: DType
     array: npt.NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return self.array.shape
+
+    def parts(self, name: str) -> dict[str, "Weight"]:
+        """The tensors of a program that it is, by their names."""
+        return {name: self}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """A matrix in blocks of 32 (`matrices.Blocks`): int8, or uint8 of two each, and a float16 for each block."""
+
+    values: npt.NDArray[Any]
+    scales: npt.NDArray[np.float16]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the matrix."""
+        return self.scales.shape[0], self.scales.shape[1] * BLOCK
+
+    def parts(self, name: str) -> dict[str, Weight]:
+        """The tensors of a program that it is, by their names."""
+        dtype = DType.INT8 if self.values.dtype == np.int8 else DType.UINT8
+        return {f"{name}.values": Weight(dtype, self.values), f"{name}.scales": Weight(DType.FLOAT16, self.scales)}
+
+
+Kept = Weight | Quantised
 
 
 def read_folder(folder: Path) -> dict[str, Weight]:
@@ -54,15 +86,15 @@ def read_folder(folder: Path) -> dict[str, Weight]:
     return weights
 
 
-def held_to(weights: Mapping[str, Weight], shapes: Mapping[str, tuple[int, ...]], what: str) -> dict[str, Weight]:
+def held_to(weights: Mapping[str, Kept], shapes: Mapping[str, tuple[int, ...]], what: str) -> dict[str, Kept]:
     """The weights of these names and shapes. Raises TensorFileError for one that is missing, of another shape, or left
     over; a matrix of scores is left out where the architecture has none."""
     for name, shape in shapes.items():
         if name not in weights:
             raise TensorFileError(f"{what} has no tensor {name!r}", fix="Fetch all files of the model.")
-        if weights[name].array.shape != shape:
+        if weights[name].shape != shape:
             raise TensorFileError(
-                f"{what}: {name!r} has the shape {weights[name].array.shape}, the configuration says {shape}",
+                f"{what}: {name!r} has the shape {weights[name].shape}, the configuration says {shape}",
                 fix="Take configuration and weights of the same model.",
             )
     left = sorted(weights.keys() - shapes.keys() - {"lm_head.weight"})

@@ -13,10 +13,14 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor_client.writing import Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
-from eigentensor_models.matrices import Floats
+from eigentensor_models.matrices import Blocks, Floats, Matrix
 from eigentensor_models.sampling import sampled
+from eigentensor_models.weights import Quantised, Weight
 
-_DTYPES = {DType.FLOAT32: dtypes.float32, DType.FLOAT16: dtypes.float16, DType.BFLOAT16: dtypes.bfloat16}
+_DTYPES = {
+    DType.FLOAT32: dtypes.float32, DType.FLOAT16: dtypes.float16, DType.BFLOAT16: dtypes.bfloat16,
+    DType.INT8: dtypes.int8, DType.UINT8: dtypes.uint8,
+}  # fmt: skip
 
 
 class Writer:
@@ -72,9 +76,14 @@ def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]
             f"a context of {context} tokens: the model was made for 2 to {architecture.context}",
             fix="Choose a shorter one with --context.",
         )
-    stand_ins = {name: Tensor.empty(*w.array.shape, dtype=_DTYPES[w.dtype]) for name, w in network.weights.items()}
-    matrices = {name: Floats(tensor) for name, tensor in stand_ins.items() if tensor.ndim == 2}
-    vectors = {name: tensor for name, tensor in stand_ins.items() if tensor.ndim == 1}
+    stand_ins = {name: Tensor.empty(*w.shape, dtype=_DTYPES[w.dtype]) for name, w in _parts(network).items()}
+    matrices: dict[str, Matrix] = {}
+    for name, kept in network.weights.items():
+        if isinstance(kept, Quantised):
+            matrices[name] = Blocks(stand_ins[f"{name}.values"], stand_ins[f"{name}.scales"])
+        elif len(kept.shape) == 2:
+            matrices[name] = Floats(stand_ins[name])
+    vectors = {name: stand_ins[name] for name, kept in network.weights.items() if len(kept.shape) == 1}
     return Writer(Decoder(architecture, matrices, vectors), context), stand_ins
 
 
@@ -84,4 +93,10 @@ def _captured(
     variables = {"position": (0, writer.length - 1, 1)}
     tensors = {**weights, **writer.states()}
     graph = capture(function, inputs, tensors, variables=variables, max_repeat=writer.length)
-    return replace(graph, weights={name: of.weights[name].array for name in graph.weights})
+    parts = _parts(of)
+    return replace(graph, weights={name: parts[name].array for name in graph.weights})
+
+
+def _parts(network: Network) -> dict[str, Weight]:
+    """The weights of the program."""
+    return {part: weight for name, kept in network.weights.items() for part, weight in kept.parts(name).items()}

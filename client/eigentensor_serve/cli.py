@@ -217,7 +217,7 @@ def deploy(
     program: Annotated[
         str,
         typer.Argument(
-            metavar="PROGRAM", help="A program file or uuid, MODEL.onnx, FILE.py:NAME, or a language model's folder."
+            metavar="PROGRAM", help="A program file or uuid, MODEL.onnx, FILE.py:NAME, MODEL.gguf, or a model's folder."
         ),
     ],
     name: Annotated[str, typer.Option("--name", help="The endpoint is /v1/apps/NAME.")],
@@ -236,7 +236,7 @@ def deploy(
     ] = None,
     context: Annotated[
         int | None,
-        typer.Option("--context", min=2, help="Of a model's folder: tokens that a text may have [at most 1024]."),
+        typer.Option("--context", min=2, help="Of a language model: tokens that a text may have [at most 1024]."),
     ] = None,
     rows: Annotated[
         list[str] | None,
@@ -252,8 +252,8 @@ def deploy(
 ) -> None:
     """Deploy a program as the next version of an app, which a running `eigentensor serve` serves at once.
 
-    ONNX models, Python files and folders of language models (config.json, *.safetensors, tokenizer.json) become
-    programs first, with weights of their own.
+    ONNX models, Python files and language models (GGUF, or a folder of config.json, *.safetensors and tokenizer.json)
+    become programs first, with weights of their own.
     """
     from eigentensor.chain import to_wei
     from eigentensor_client.client import Client

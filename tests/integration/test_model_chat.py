@@ -9,10 +9,12 @@ import pytest
 
 from eigentensor.errors import BindingError
 from eigentensor_client.cli import main
+from eigentensor_models.model import load
 from eigentensor_serve.apps.deployment import Here, deploy_local, read_named
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.chatting import Chat
 from support.stories.served import served_here
+from support.vectors.gguf_models import FOLDER as GGUF
 from support.vectors.model_texts import ANSWER, FOLDER
 
 EXPECTED = json.loads((FOLDER / "qwen2" / "expected.json").read_text())
@@ -53,6 +55,18 @@ def test_a_chat_goes_on_and_forgets_what_failed(served: tuple[Apps, str]) -> Non
     assert len(one.messages) == 2
     list(one.say("And?"))
     assert len(one.messages) == 4 and one.proof["tasks"] == []
+
+
+def test_a_gguf_file_writes_what_transformers_writes_with_it(served: tuple[Apps, str]) -> None:
+    apps, url = served
+    expected = json.loads((GGUF / "expected.json").read_text())["qwen2-q4_0"]
+    parts = read_named(str(GGUF / "qwen2-q4_0.gguf"), Here(apps.store), None, None, None, apps, 64)
+    deploy_local(apps, "small", parts)
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none") as ai:
+        plain = ai.completions.create(model="small", prompt=expected["prompt"], temperature=0, max_tokens=32)
+    model = load(GGUF / "qwen2-q4_0.gguf", 64)
+    end = next((n for n, token in enumerate(expected["tokens"]) if token in model.ends), 32)
+    assert plain.choices[0].text == model.text.decode(expected["tokens"][:end])
 
 
 def test_deploy_and_chat_are_two_commands(

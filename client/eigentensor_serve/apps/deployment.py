@@ -94,10 +94,10 @@ def read_named(
     """
     if is_model(program):
         if weights or states or model:
-            raise BindingError(f"{program} has weights and a text of its own", fix="Name its folder alone.")
+            raise BindingError(f"{program} has weights and a text of its own", fix="Name it alone.")
         return _language_model(load(Path(program), context), apps)
     if context is not None:
-        raise BindingError(f"{program} has a context of its own", fix="Leave --context out, or name a model's folder.")
+        raise BindingError(f"{program} has a context of its own", fix="Leave --context out, or name a language model.")
     if not is_captured(program):
         return read_parts(read_program(program, keeper), weights, states, model, apps)
     graph, _ = captured(program, {}, None if weights is None else Path(weights))
