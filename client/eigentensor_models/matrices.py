@@ -24,9 +24,11 @@ class Floats:
     elements: Tensor
 
     def product(self, x: Tensor) -> Tensor:
+        """x (…, columns) → (…, rows), in float32."""
         return x @ self.elements.cast(dtypes.float32).transpose()
 
     def rows(self, numbers: Tensor) -> Tensor:
+        """Rows by their numbers, int32 (…) → float32 (…, columns)."""
         return self.elements[numbers].cast(dtypes.float32)
 
 
@@ -39,6 +41,7 @@ class Blocks:
     scales: Tensor
 
     def product(self, x: Tensor) -> Tensor:
+        """x (…, columns) → (…, rows), in float32."""
         parts = self._parts(self.values, self.scales)
         blocks = x.reshape(*x.shape[:-1], self.values.shape[1], len(parts), -1)
         products = [
@@ -47,6 +50,7 @@ class Blocks:
         return products[0] if len(parts) == 1 else products[0] + products[1]
 
     def rows(self, numbers: Tensor) -> Tensor:
+        """Rows by their numbers, int32 (…) → float32 (…, columns)."""
         flat = numbers.flatten()
         parts = self._parts(self.values[flat], self.scales[flat])
         return parts[0].cat(*parts[1:], dim=-1).reshape(*numbers.shape, -1)

@@ -7,7 +7,7 @@ from eigentensor.capture import GraphProgram
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.extras import require
 from eigentensor_models import gguf
-from eigentensor_models.folder import CONFIG, read_network
+from eigentensor_models.folder import read_network
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
 from eigentensor_models.text import Text, ends_of, read_text
@@ -27,8 +27,8 @@ class Model:
 
 
 def is_model(name: str) -> bool:
-    """Whether what is named is a model: its folder, or a GGUF file."""
-    return Path(name).suffix == ".gguf" or (Path(name) / CONFIG).is_file()
+    """Whether what is named is to be a model: a folder, or a GGUF file."""
+    return Path(name).suffix == ".gguf" or Path(name).is_dir()
 
 
 def load(path: Path, context: int | None = None) -> Model:

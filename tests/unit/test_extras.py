@@ -89,6 +89,7 @@ def test_a_client_is_spared_what_only_others_need() -> None:
         (["watch"], "aggregator"),
         (["devnet"], "local"),
         (["economics", "plot"], "plots"),
+        (["deploy", str(ROOT / "tests"), "--name", "model", "--local"], "models"),
     ],
 )
 def test_a_verb_whose_extra_is_missing_says_what_to_install(
