@@ -48,7 +48,7 @@ def network_of(file: File, what: str) -> Network:
     """The network in a file. Raises ConfigError for an architecture, or a part of it, that is not known, and
     TensorFileError for tensors that do not fit it."""
     kind = file.metadata.get("general.architecture")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise ConfigError(
             f"{what}: the architecture {str(kind)[:80]!r} is not known here",
             fix=f"Known are {', '.join(sorted(FAMILIES))}; or take the model's folder of safetensors.",

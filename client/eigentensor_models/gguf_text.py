@@ -29,8 +29,8 @@ def text_of(metadata: Mapping[str, Any], what: str) -> tuple[Text, list[int]]:
     of a kind that is not known."""
     kind = metadata.get("tokenizer.ggml.model")
     tokens, kinds = (_list(metadata, word, what) for word in ("tokens", "token_type"))
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    if len(vocabulary) != len(tokens) or len(kinds) != len(tokens) or not all(type(t) is str for t in tokens):
+    vocabulary = {token: number for number, token in enumerate(tokens) if type(token) is str}
+    if not len(vocabulary) == len(tokens) == len(kinds):
         raise ConfigError(f"{what}: its tokens are not texts, each once and of some kind", fix=_FIX)
     special = {}
     for name, word in _SPECIAL.items():
@@ -68,7 +68,7 @@ def _ends(metadata: Mapping[str, Any], tokens: Sequence[str], kinds: Sequence[in
 
 def _byte_pairs(metadata: Mapping[str, Any], vocabulary: Mapping[str, int], what: str) -> dict[str, Any]:
     split = metadata.get("tokenizer.ggml.pre")
-    if split not in _PATTERNS:
+    if not isinstance(split, str) or split not in _PATTERNS:
         raise ConfigError(f"{what}: the way {str(split)[:80]!r} of splitting texts is not known here", fix=_FIX)
     merges = [merge.split(" ") for merge in _list(metadata, "merges", what) if isinstance(merge, str)]
     for merge in merges:
@@ -95,7 +95,8 @@ def _pieces(
 ) -> dict[str, Any]:
     """Pieces are joined whose whole has the largest score: the same as merges in that order."""
     scores = _list(metadata, "scores", what)
-    if len(scores) != len(vocabulary) or sum(len(token) ** 2 for token in vocabulary) > _WORK:
+    numbers = all(type(score) in (int, float) for score in scores)
+    if not numbers or len(scores) != len(vocabulary) or sum(len(token) ** 2 for token in vocabulary) > _WORK:
         raise ConfigError(f"{what}: not every token has a score, or some are very long", fix=_FIX)
     merges: list[tuple[float, int, int, int, int, int, str, str]] = []
     for token, number in vocabulary.items():

@@ -34,10 +34,10 @@ class Renderer:
         """
         values = {**special, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
         with self._lock:
-            said = self._asked(json.dumps({"template": template, "values": values}).encode() + b"\n")
-        if "error" in said:
-            raise BindingError(f"the model's template does not take these messages: {said['error']}", fix=_HINT)
-        return str(said["text"])
+            response = self._asked(json.dumps({"template": template, "values": values}).encode() + b"\n")
+        if "error" in response:
+            raise BindingError(f"the model's template does not take these messages: {response['error']}", fix=_HINT)
+        return str(response["text"])
 
     def close(self) -> None:
         """Ends the process."""
@@ -68,8 +68,8 @@ class Renderer:
             raise ConfigError(
                 f"the model's template takes more than {self.seconds:g} s, or more memory than it may", fix=_FIX
             )
-        said: dict[str, Any] = json.loads(answer)
-        return said
+        response: dict[str, Any] = json.loads(answer)
+        return response
 
 
 _HINT = "Send roles, and an order of them, that the model knows."

@@ -80,10 +80,10 @@ def main() -> None:
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         try:
-            said = {"text": render(asked["template"], asked["values"])}
+            response = {"text": render(asked["template"], asked["values"])}
         except (Exception, RecursionError, MemoryError) as error:
-            said = {"error": f"{type(error).__name__}: {error}"[:300]}
-        sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
+            response = {"error": f"{type(error).__name__}: {error}"[:300]}
+        sys.stdout.buffer.write(json.dumps(response).encode() + b"\n")
         sys.stdout.buffer.flush()
 
 

@@ -91,8 +91,8 @@ class Text:
 
     def number(self, token: str) -> int | None:
         """The number of a token that is a text."""
-        found: int | None = self._library.token_to_id(token)
-        return found
+        number: int | None = self._library.token_to_id(token)
+        return number
 
     def _encoded(self, text: str, *, special: bool) -> list[int]:
         text.encode()  # the library fails on half of a surrogate pair in a way of its own
@@ -176,16 +176,16 @@ def _template(folder: Path, values: Mapping[str, Any]) -> str | None:
     if path.is_file():
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(LIMIT)
-    said = values.get("chat_template")
-    if isinstance(said, list):  # several, by name
-        named = {one["name"]: one.get("template") for one in said if isinstance(one, dict) and "name" in one}
-        said = named.get("default")
-    if said is not None and not isinstance(said, str):
+    template = values.get("chat_template")
+    if isinstance(template, list):  # several, by name
+        default = [one for one in template if isinstance(one, dict) and one.get("name") == "default"]
+        template = default[0].get("template") if default else None
+    if template is not None and not isinstance(template, str):
         raise ConfigError(f"{folder}: chat_template is no text", fix="Fetch tokenizer_config.json again.")
-    return said
+    return template
 
 
 def _word(value: Any) -> str | None:
     """A special token, which is a text or an object with one."""
-    said = value.get("content") if isinstance(value, dict) else value
-    return said if isinstance(said, str) else None
+    word = value.get("content") if isinstance(value, dict) else value
+    return word if isinstance(word, str) else None

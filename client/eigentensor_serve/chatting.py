@@ -35,8 +35,8 @@ class Chat:
 
         Raises BindingError for what the service refuses, NoResponse if it is away or ends in the middle.
         """
-        said = [*self.messages, {"role": "user", "content": content}]
-        body = {"model": self.model, "messages": said, "stream": True, **self.options}
+        messages = [*self.messages, {"role": "user", "content": content}]
+        body = {"model": self.model, "messages": messages, "stream": True, **self.options}
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         url, pieces = f"{self.base}/v1/chat/completions", []
         try:
@@ -53,7 +53,7 @@ class Chat:
                     self.proof = event.get("eigentensor", self.proof)
         except (httpx.HTTPError, ValueError) as error:
             raise NoResponse(f"the service at {self.base} does not answer: {error}", fix="Say it again.") from None
-        self.messages = [*said, {"role": "assistant", "content": "".join(pieces)}]
+        self.messages = [*messages, {"role": "assistant", "content": "".join(pieces)}]
 
 
 def _events(response: httpx.Response) -> Iterator[dict[str, Any]]:

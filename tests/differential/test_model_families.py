@@ -58,8 +58,10 @@ def test_a_program_that_writes_writes_the_tokens_of_transformers(name: str) -> N
 def test_the_models_are_those_that_the_script_describes(name: str) -> None:
     family, more, dtype = MODELS[name]
     config = json.loads((FOLDER / name / "config.json").read_text())
-    said = SIZES | more | {"model_type": family, "dtype": dtype}
-    assert {key: config[key] for key in said.keys() - {"rope_parameters", "sliding_window"}}.items() <= said.items()
+    described = SIZES | more | {"model_type": family, "dtype": dtype}
+    assert {
+        key: config[key] for key in described.keys() - {"rope_parameters", "sliding_window"}
+    }.items() <= described.items()
 
 
 @pytest.mark.slow

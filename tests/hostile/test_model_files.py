@@ -1,13 +1,20 @@
 """Changed files of models are read, or refused with an error of this project: never a crash, nor without an end."""
 
+import json
+import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eigentensor.errors import ConfigError, StoreError, TensorFileError
 from eigentensor_models import gguf
-from support.hostile.model_files import tried
+from eigentensor_models.gguf_network import network_of
+from eigentensor_models.gguf_text import text_of
+from support.hostile.model_files import read_folder, tried
 from support.vectors.gguf_models import FOLDER
+from support.vectors.model_texts import FOLDER as TEXTS
 
 
 @pytest.mark.parametrize(
@@ -58,6 +65,60 @@ def test_what_a_gguf_file_lies_about_is_named(content: bytes, match: str, tmp_pa
     path.write_bytes(content)
     with pytest.raises(TensorFileError, match=match):
         gguf.read(path)
+
+
+TOKENS = {
+    "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": ["a", "b", "ab", "</s>"],
+    "tokenizer.ggml.token_type": [1, 1, 1, 3], "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.eos_token_id": 3,
+    "tokenizer.ggml.scores": [0.0, -1.0, -2.0, -3.0],
+}  # fmt: skip
+TYPES: list[Any] = [
+    None,
+    5,
+    -1,
+    1.5,
+    "x",
+    True,
+    [],
+    [1],
+    ["a"],
+    [[1]],
+    ["a", "b", "ab", 5],
+    [True] * 4,
+    [float("nan")] * 4,
+]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_metadata_of_a_tokenizer_may_be_of_any_type(kind: str) -> None:
+    whole = {**TOKENS, "tokenizer.ggml.model": kind}
+    text, ends = text_of(whole, "it")
+    assert (text.size, ends) == (4, [3])
+    for name in whole:
+        for value in TYPES:
+            with suppress(ConfigError):
+                text_of({**whole, name: value}, "it")
+
+
+def test_metadata_of_a_network_may_be_of_any_type() -> None:
+    file = gguf.read(FOLDER / "qwen2-q4_0.gguf")
+    for name in file.metadata:
+        for value in TYPES:
+            with suppress(ConfigError, TensorFileError):
+                network_of(gguf.File({**file.metadata, name: value}, file.tensors), "it")
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer_config.json"])
+def test_members_of_a_folders_files_may_be_of_any_type(name: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(TEXTS / "qwen2", tmp_path / "qwen2"))
+    (folder / "chat_template.jinja").unlink()
+    values = {"chat_template": "x", "eos_token": "x", **json.loads((folder / name).read_text())}
+    objects: list[Any] = [{}, {"a": 1}, [{"name": []}], [{"name": "default", "template": []}]]
+    for member in values:
+        for value in [*TYPES, *objects]:
+            (folder / name).write_text(json.dumps({**values, member: value}))
+            with suppress(ConfigError, TensorFileError):
+                read_folder(folder)
 
 
 def test_a_cut_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:

@@ -81,5 +81,5 @@ def test_deploy_and_chat_are_two_commands(
     eigentensor(*words)
     assert capsys.readouterr().out == EXPECTED["text"] + "\n"
     eigentensor(*words, "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "eigentensor.answer/1" and told["answer"] == EXPECTED["text"]
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == "eigentensor.answer/1" and answer["answer"] == EXPECTED["text"]

@@ -57,18 +57,18 @@ def turning(options: Options, known: dict[str, Any], base: float = 10_000.0) -> 
 
 def kinds(options: Options, number: int, usual: list[str]) -> list[str]:
     """For each layer whether it attends to all positions or to a window: `layer_types`, or what is usual."""
-    said = options.words("layer_types") or usual
-    if len(said) != number:
-        raise options.wrong(f"layer_types has {len(said)} of {number} layers", "Look at that line.")
-    for kind in said:
+    layers = options.words("layer_types") or usual
+    if len(layers) != number:
+        raise options.wrong(f"layer_types has {len(layers)} of {number} layers", "Look at that line.")
+    for kind in layers:
         if kind not in (FULL, SLIDING):
             raise options.unknown("layer_types", kind)
-    return said
+    return layers
 
 
-def attended(said: list[str], by_kind: dict[str, Attention]) -> tuple[Attention, ...]:
+def attended(layers: list[str], by_kind: dict[str, Attention]) -> tuple[Attention, ...]:
     """The attention of each layer."""
-    return tuple(by_kind[kind] for kind in said)
+    return tuple(by_kind[kind] for kind in layers)
 
 
 def late_windows(options: Options, embedded: Rotary) -> tuple[Attention, ...]:
