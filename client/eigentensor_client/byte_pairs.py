@@ -1,13 +1,14 @@
 """Byte-pair encoding: text as numbers of frequent byte strings, and back."""
 
+import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 from eigentensor.errors import ConfigError
 
@@ -49,6 +50,13 @@ class BytePairs:
         """The text of tokens, which may begin or end within a character: what is none is shown as U+FFFD."""
         return b"".join(self.strings[token] for token in tokens).decode(errors="replace")
 
+    def decoding(self) -> "Decoding":
+        """The same, of tokens as they come."""
+        return Decoding(self)
+
+    def chat(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """There is no template: turns say what a chat is."""
+
     def to_bytes(self) -> bytes:
         """Its file: a JSON object with `schema` and `merges`, pairs of tokens."""
         return json.dumps({"schema": SCHEMA, "merges": self.merges}, separators=(",", ":")).encode()
@@ -73,6 +81,23 @@ class BytePairs:
         while ranks := [self.ranks[pair] for pair in pairwise(tokens) if pair in self.ranks]:
             tokens = merged(tokens, self.merges[min(ranks) - FIRST_MERGE], min(ranks))
         return tokens
+
+
+class Decoding:
+    """Text out of tokens as they come: whole characters."""
+
+    def __init__(self, pairs: BytePairs) -> None:
+        self._pairs = pairs
+        self._bytes = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def finish(self) -> str:
+        """What is left: a character that is not whole."""
+        return self._bytes.decode(b"", True)
+
+    def take(self, token: int, *, is_last: bool) -> str:
+        """The text that is certain with this token and was not before; what is no token is shown as U+FFFD."""
+        strings = self._pairs.strings
+        return self._bytes.decode(strings[token] if 0 <= token < len(strings) else "\ufffd".encode(), is_last)
 
 
 def trained(text: str, size: int) -> BytePairs:

@@ -43,6 +43,7 @@ VERBS = {
     "session": ("session:app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
     "channel": ("channel:app", "Paid calls in milliseconds: open, list, show, fund, leave, close, watch, receipt."),
     "deploy": ("", "Make a program with its weights an endpoint of `serve`, in versions."),
+    "chat": ("", "Chat with a deployed model, here or at the service that runs."),
     "app": ("", "What is deployed: list, show, rollback, remove."),
     "challenge": ("challenge:app", "Games about results: look again, challenge, play, follow, be paid."),
     "serve": ("", "Programs over HTTP, paid by this wallet within a budget; or --local, executed here."),

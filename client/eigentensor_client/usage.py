@@ -42,8 +42,9 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "channel receipt": ("channel receipt 3f2a 17 -o call.receipt",),
     "deploy": (
         "deploy digits.program --name digits -w digits.safetensors --local",
-        "deploy model.onnx --name model --max-price 0.05 --budget 2",
+        "deploy Qwen3-0.6B --name qwen --max-price 0.05 --budget 2",
     ),
+    "chat": ("chat qwen", "chat qwen 'What is a program?' --seed 1"),
     "app list": ("app list",),
     "app show": ("app show digits", "app show digits --version 1"),
     "app rollback": ("app rollback digits", "app rollback digits --to 1"),

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eigentensor.errors import BindingError
-from eigentensor_client.byte_pairs import BytePairs
+from eigentensor_client.tokenizer import Tokenizer
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 SEEDS = 1 << 64  #: so many there are
@@ -114,7 +114,7 @@ class Executor(Protocol):
 class Text:
     """A text that is written piece by piece."""
 
-    def __init__(self, pairs: BytePairs, context: int, execute: Executor, names: Collection[str] = SAMPLED) -> None:
+    def __init__(self, pairs: Tokenizer, context: int, execute: Executor, names: Collection[str] = SAMPLED) -> None:
         self.pairs, self.context, self.execute, self.names = pairs, context, execute, names
         self.position = 0
 

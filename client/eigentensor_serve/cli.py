@@ -1,5 +1,6 @@
-"""`eigentensor serve`, `deploy` and `app`: programs over HTTP, what is deployed there, and what is there."""
+"""`eigentensor serve`, `deploy`, `chat` and `app`: programs over HTTP, what is deployed there, and what is there."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,12 @@ from eigentensor_client.verbs import options
 from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from eigentensor.program import Program
     from eigentensor_serve import schemas
     from eigentensor_serve.apps.registry import App, Apps
+    from eigentensor_serve.chatting import Chat
     from eigentensor_serve.settings import Settings
 
 serving = typer.Typer(help="Programs over HTTP, paid by this wallet within a budget.", rich_markup_mode=None)
@@ -134,13 +138,88 @@ def _settings(**flags: Any) -> "Settings":
         ) from None
 
 
+chatting = typer.Typer(rich_markup_mode=None)
+
+
+@chatting.command("chat")
+def chat(
+    name: Annotated[str, typer.Argument(metavar="APP", help="A chat app's name, or NAME@VERSION.")],
+    message: Annotated[str | None, typer.Argument(help="What to say [lines of stdin, until it ends].")] = None,
+    system: Annotated[str | None, typer.Option("--system", help="What the model is told before.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="The longest answer [all of the context].")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", min=0, max=2, help="0: always the likeliest [1].")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="The same seed, the same answer [a drawn one].")] = None,
+    token: Annotated[
+        Path | None, typer.Option("--token", metavar="FILE", help="A file with the token that the service wants.")
+    ] = None,
+    data: options.ServeData = None,
+    json: options.Json = False,
+) -> None:
+    """Chat with a deployed model: at the service that runs, or here, if it was deployed for this machine."""
+    from eigentensor_client.inputs import existing
+    from eigentensor_serve.apps.registry import Apps
+    from eigentensor_serve.chatting import Chat, served_by
+
+    screen, settings = Screen(as_json=json), _settings(data=data)
+    app, (base, _) = Apps(settings.data).get(name.partition("@")[0]), _served(data)
+    if app.model is None or app.model.kind != "chat":
+        raise BindingError(f"app {app.name!r} is no chat", fix="`eigentensor deploy` makes one of a model's folder.")
+    asked = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
+    with served_by(base, app, settings.data) as where:
+        one = Chat(where, name, options={word: value for word, value in asked.items() if value is not None})
+        one.token = existing(token).read_text().strip() if token else None
+        one.messages = [{"role": "system", "content": system}] if system else []
+        for line in _lines() if message is None else [message]:
+            _show_answer(screen, one, line)
+
+
+def _lines() -> "Iterator[str]":
+    """What a person types, or stdin has, line by line."""
+    is_terminal = sys.stdin.isatty()
+    while True:
+        try:
+            line = input("> ") if is_terminal else input()
+        except EOFError:
+            return
+        if line.strip():
+            yield line
+
+
+def _show_answer(screen: Screen, one: "Chat", line: str) -> None:
+    """Text as it comes, or `eigentensor.answer/1`."""
+    pieces = []
+    for piece in one.say(line):
+        pieces.append(piece)
+        if not screen.as_json:
+            typer.echo(piece, nl=False)
+    fields: schemas.Answer = {
+        "schema": "eigentensor.answer/1",
+        "model": one.model,
+        "answer": "".join(pieces),
+        "seed": one.proof["seed"],
+        "tasks": one.proof["tasks"],
+    }
+    screen.result(fields["schema"], fields, "")
+    for task in fields["tasks"]:
+        screen.say(f"task {short(task['task'])}  {task['state']}")
+
+
 deploying = typer.Typer(rich_markup_mode=None)
 
 
 @deploying.command("deploy")
 @grouped
 def deploy(
-    program: options.ProgramName,
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM", help="A program file or uuid, MODEL.onnx, FILE.py:NAME, MODEL.gguf, or a model's folder."
+        ),
+    ],
     name: Annotated[str, typer.Option("--name", help="The endpoint is /v1/apps/NAME.")],
     offer: options.Offer,
     local: Annotated[
@@ -154,6 +233,10 @@ def deploy(
     ] = None,
     model: Annotated[
         Path | None, typer.Option("--model", help="A model file: chat or embeddings, with a tokenizer.")
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option("--context", min=2, help="Of a language model: tokens that a text may have [at most 1024]."),
     ] = None,
     rows: Annotated[
         list[str] | None,
@@ -169,7 +252,8 @@ def deploy(
 ) -> None:
     """Deploy a program as the next version of an app, which a running `eigentensor serve` serves at once.
 
-    ONNX models and Python files become programs first, with weights of their own.
+    ONNX models, Python files and language models (GGUF, or a folder of config.json, *.safetensors and tokenizer.json)
+    become programs first, with weights of their own.
     """
     from eigentensor.chain import to_wei
     from eigentensor_client.client import Client
@@ -185,13 +269,15 @@ def deploy(
         raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
     if local:
         screen.head("none, on this machine", None)
-        parts = with_rows(read_named(program, Here(there.store), weights, states, model, there), rows or [])
+        parts = read_named(program, Here(there.store), weights, states, model, there, context)
+        parts = with_rows(parts, rows or [])
         app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
     else:
         with Client(network, store=there.store) as client:
             screen.head(client.network.name, client.address)
             terms = terms_for(wait, read_terms(client.network, offer))
-            parts = with_rows(read_named(program, client.gateway, weights, states, model, there), rows or [])
+            parts = read_named(program, client.gateway, weights, states, model, there, context)
+            parts = with_rows(parts, rows or [])
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:
                 app, plan = deploy_paid(client, there, name, parts, terms, wait, daily, bar)
@@ -244,6 +330,8 @@ def urls_of(app: "App") -> list[list[str]]:
     """Where `serve` answers for it."""
     texts = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
     text = [["as a model", f"{texts[app.model.kind]}, model {app.name!r}"]] if app.model else []
+    if app.model and app.model.kind == "chat":
+        text.append(["in a terminal", f"`eigentensor chat {app.name}`"])
     return [["endpoint", f"POST /v1/apps/{app.name}"], ["page", f"/v1/apps/{app.name}/docs"], *text]
 
 

@@ -73,6 +73,8 @@ class AppModel(TypedDict):
     """Tokens in one execution (chat)."""
     end: NotRequired[int]
     """The token that ends an answer (chat)."""
+    ends: NotRequired[list[int]]
+    """Other tokens that end one, too (chat)."""
     pooling: NotRequired[Literal["mean", "first", "none"]]
     """How a text's vector is made of its tokens' (embeddings)."""
     normalise: NotRequired[bool]
@@ -205,6 +207,36 @@ class Token(TypedDict):
     """Whose it is."""
     token: str
     """What `Authorization: Bearer` is to say."""
+
+
+@documented
+class Proof(TypedDict):
+    """A task behind an answer."""
+
+    task: Name
+    """The task's uuid."""
+    state: str
+    """Where it stands: its `stage`."""
+    price: Wei | None
+    """Wei for the executor; null where nobody is paid."""
+    receipt: str | None
+    """Where its receipt is; null where there is none."""
+
+
+@documented
+class Answer(TypedDict):
+    """`eigentensor.answer/1`: what a model says to one message of a chat; told by the command."""
+
+    schema: Literal["eigentensor.answer/1"]
+    """Says what this object is."""
+    model: str
+    """Which one."""
+    answer: str
+    """Its text."""
+    seed: int
+    """With it the same is answered again."""
+    tasks: list[Proof]
+    """The tasks behind it, in order; none where this machine executes."""
 
 
 @documented

@@ -10,6 +10,7 @@ MODULES = {
     "aggregator": AGGREGATOR,
     "cluster": ("cryptography",),
     "local": AGGREGATOR,
+    "models": ("jinja2", "tokenizers"),
     "plots": ("matplotlib",),
     "ray": ("ray",),
 }

@@ -20,8 +20,8 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.build.database import Database
 from eigentensor.runtime.cpu import toolchain
 from eigentensor_client.writing import Sampling
+from eigentensor_models.sampling import threefry
 from language.decoder import Shape, drawn
-from language.sampling import threefry
 from language.writing import writing, written_graph
 from support.programs import numpy_decoder
 from support.programs.numpy_decoder import NumpyDecoder

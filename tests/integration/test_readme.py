@@ -92,6 +92,7 @@ BLOCKS = {
         "Programs over HTTP": "e2e/test_serve.py: a service that goes on, and its tokens",
         "Apps": "e2e/test_apps.py, with other names",
         "Models": "integration/test_openai_local.py: the example's training takes minutes",
+        "Language models": "integration/test_model_chat.py, with a smaller model",
         "What would cheating pay?": "test_what_the_clients_page_says_of_cheating_runs",
     },
     "sdk/README.md": {

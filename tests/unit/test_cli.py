@@ -223,7 +223,7 @@ def test_a_shell_is_told_how_to_complete(capsys: pytest.CaptureFixture[str], she
     ("words", "completed"),
     [
         ("can", {"cancel"}),
-        ("c", {"cancel", "challenge", "channel", "cluster", "completion"}),
+        ("c", {"cancel", "challenge", "channel", "chat", "cluster", "completion"}),
         ("task ex", {"explain"}),
         ("plan --max", {"--max-price"}),
     ],

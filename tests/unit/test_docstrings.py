@@ -18,6 +18,7 @@ PACKAGES = (
     "eigentensor_cluster",
     "eigentensor_economics",
     "eigentensor_local",
+    "eigentensor_models",
     "eigentensor_operator",
     "eigentensor_serve",
 )

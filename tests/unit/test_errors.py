@@ -17,6 +17,7 @@ import eigentensor_client
 import eigentensor_cluster
 import eigentensor_economics
 import eigentensor_local
+import eigentensor_models
 import eigentensor_operator
 import eigentensor_serve
 from eigentensor import errors
@@ -29,7 +30,7 @@ from support.screens.errors import BASES, ELSEWHERE, HERE
 ROOT = Path(__file__).parents[2]
 PARTS = (
     eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_cluster, eigentensor_economics,
-    eigentensor_local, eigentensor_operator, eigentensor_serve,
+    eigentensor_local, eigentensor_models, eigentensor_operator, eigentensor_serve,
 )  # fmt: skip
 SOURCES = {
     str(path.relative_to(Path(part.__path__[0]).parent)): path.read_text()

@@ -21,6 +21,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 ROLES = {
     "eigentensor_aggregator": "aggregator",
     "eigentensor_cluster": "cluster",
+    "eigentensor_models": "models",
     "eigentensor_operator": "operator",
     "eigentensor_serve": "client",
 }
@@ -91,6 +92,7 @@ def test_a_client_is_spared_what_only_others_need() -> None:
         (["devnet"], "local"),
         (["economics", "plot"], "plots"),
         (["cluster", "worker", "--ray", "local"], "ray"),
+        (["deploy", str(ROOT / "tests"), "--name", "model", "--local"], "models"),
     ],
 )
 def test_a_verb_whose_extra_is_missing_says_what_to_install(

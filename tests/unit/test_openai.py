@@ -126,11 +126,11 @@ def test_wrong_values_do_not_get_that_far(more: dict[str, Any]) -> None:
 def test_an_answer_in_pieces_is_the_whole_answer(text: str, sizes: list[int], data: st.DataObject) -> None:
     tokens = [*PAIRS.encode(text), END, *PAIRS.encode("never seen")]
     stops = data.draw(st.lists(st.text(st.sampled_from(text or "x"), min_size=1, max_size=3), max_size=3))
-    whole = Answer(PAIRS, END, 1000, stops)
+    whole = Answer(PAIRS, (END,), 1000, stops)
     content, finish, count = whole.take(tokens), whole.finish, whole.tokens
     ends = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
     assert (content, finish) == (text[: min(ends, default=(0, len(text)))[1]], "stop")
-    pieces, place, prefix = Answer(PAIRS, END, 1000, stops), 0, ""
+    pieces, place, prefix = Answer(PAIRS, (END,), 1000, stops), 0, ""
     for size in [*sizes, len(tokens)]:
         prefix += pieces.take(tokens[place : place + size])
         assert content.startswith(prefix)
@@ -140,12 +140,12 @@ def test_an_answer_in_pieces_is_the_whole_answer(text: str, sizes: list[int], da
 
 def test_an_answer_ends_after_as_many_tokens_as_were_asked_for() -> None:
     tokens = PAIRS.encode("a program, a task")
-    answer = Answer(PAIRS, END, 2)
+    answer = Answer(PAIRS, (END,), 2)
     assert answer.take(tokens) == PAIRS.decode(tokens[:2])
     assert (answer.finish, answer.tokens) == ("length", 2)
     assert answer.take(tokens) == ""
     for odd in (1 + 0xE2, PAIRS.size, -1):  # half a character; tokens that there are not
-        assert Answer(PAIRS, END, 1).take([odd]) == "\ufffd"
+        assert Answer(PAIRS, (END,), 1).take([odd]) == "\ufffd"
 
 
 def embeddings(**more: Any) -> list[list[int]]:

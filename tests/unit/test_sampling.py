@@ -10,7 +10,7 @@ from eigentensor.capture import GraphProgram, capture
 from eigentensor.errors import BindingError
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
-from language import sampling
+from eigentensor_models import sampling
 from support.programs import numpy_decoder
 from support.vectors.sampling import cases
 

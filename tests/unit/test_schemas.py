@@ -17,6 +17,7 @@ import eigentensor_client
 import eigentensor_cluster
 import eigentensor_economics
 import eigentensor_local
+import eigentensor_models
 import eigentensor_operator
 import eigentensor_serve
 from eigentensor.errors import EigenTensorError
@@ -31,10 +32,10 @@ from support.screens.screens import FOLDER, SCREENS
 TYPES = defined()
 PARTS = (
     eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_cluster, eigentensor_economics,
-    eigentensor_local, eigentensor_operator, eigentensor_serve,
+    eigentensor_local, eigentensor_models, eigentensor_operator, eigentensor_serve,
 )  # fmt: skip
 #: Of files that are read and written, and never told.
-FILES = {"eigentensor.byte-pairs/1", "eigentensor.model/1", "eigentensor.tokens/1"}
+FILES = {"eigentensor.byte-pairs/1", "eigentensor.model/1", "eigentensor.text/1", "eigentensor.tokens/1"}
 EXAMPLES = examples("eigentensor.schemas") | examples("eigentensor_serve")
 
 

@@ -20,7 +20,7 @@ PLAIN = {
     "session states", "app list", "app rollback", "app remove", "serve token new", "serve token list",
     "serve token remove", "program capture", "program import", "program check", "blob put", "blob get", "wallet new",
     "wallet import", "operator drain", "completion", "channel receipt", "cluster run", "cluster timeline",
-    "cluster down",
+    "cluster down", "chat",
 }  # fmt: skip
 #: Servers: they say that they listen, and write logs.
 SERVERS = {"serve", "operator run", "aggregator run", "cluster up", "cluster worker"}

@@ -7,9 +7,10 @@ from threading import Lock
 from eigentensor.errors import AppNotFound, ConfigError
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
-from eigentensor_client.byte_pairs import BytePairs
 from eigentensor_client.files import Tensors
 from eigentensor_client.orders import Terms
+from eigentensor_client.tokenizer import Tokenizer
+from eigentensor_models.text import tokenizer_of
 from eigentensor_serve.apps.models import Model
 from eigentensor_serve.apps.registry import App, Apps
 from eigentensor_serve.backend import Ask
@@ -69,7 +70,7 @@ class Deployed:
             self._programs[app.program] = program
         return program
 
-    def tokenizer(self, app: App) -> BytePairs:
+    def tokenizer(self, app: App) -> Tokenizer:
         """The tokenizer of an app that is a model."""
         assert app.model is not None
         return _tokenizer(self.apps.store.read(app.model.tokenizer))
@@ -121,5 +122,5 @@ class Deployed:
 
 
 @lru_cache(maxsize=8)
-def _tokenizer(data: bytes) -> BytePairs:
-    return BytePairs.from_bytes(data)
+def _tokenizer(data: bytes) -> Tokenizer:
+    return tokenizer_of(data)

@@ -18,6 +18,8 @@ from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import Plan
 from eigentensor_client.sources import captured, is_captured, read_program
 from eigentensor_client.transfer import Keeper, Part, Report, silent
+from eigentensor_models.model import Model as LanguageModel
+from eigentensor_models.model import is_model, load
 from eigentensor_serve.apps.models import Chat, Model, read_model
 from eigentensor_serve.apps.registry import App, Apps, Market
 from eigentensor_serve.rows import Rows
@@ -77,17 +79,37 @@ def read_parts(program: Program, weights: str | None, states: str | None, model:
 
 
 def read_named(
-    program: str, keeper: Keeper, weights: str | None, states: str | None, model: Path | None, apps: Apps
+    program: str,
+    keeper: Keeper,
+    weights: str | None,
+    states: str | None,
+    model: Path | None,
+    apps: Apps,
+    context: int | None = None,
 ) -> Parts:
-    """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states.
+    """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states, a
+    language model its text, too. `context` is how long its texts may be.
 
     Raises CaptureError, ProgramError, too.
     """
+    if is_model(program):
+        if weights or states or model:
+            raise BindingError(f"{program} has weights and a text of its own", fix="Name it alone.")
+        return _language_model(load(Path(program), context), apps)
+    if context is not None:
+        raise BindingError(f"{program} has a context of its own", fix="Leave --context out, or name a language model.")
     if not is_captured(program):
         return read_parts(read_program(program, keeper), weights, states, model, apps)
     graph, _ = captured(program, {}, None if weights is None else Path(weights))
     parts = read_parts(graph.program, None, states, model, apps)
     return replace(parts, weights=dict(graph.weights), states=parts.states or dict(graph.states))
+
+
+def _language_model(model: LanguageModel, apps: Apps) -> Parts:
+    tokenizer = apps.store.put(model.text.to_bytes())
+    chat = Chat(tokenizer, end=model.ends[0], ends=model.ends[1:])
+    chat.fit(model.graph.program, model.text)
+    return Parts(model.graph.program, dict(model.graph.weights), dict(model.graph.states), chat)
 
 
 def with_rows(parts: Parts, names: Sequence[str]) -> Parts:

@@ -5,14 +5,15 @@ the folder of the model file) and the fields of `Chat` or `Embeddings`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.program import DType, Program, Role
-from eigentensor_client.byte_pairs import END, BytePairs
+from eigentensor_client.byte_pairs import END
+from eigentensor_client.tokenizer import Tokenizer
 
 SCHEMA = "eigentensor.model/1"
 ROLES = ("system", "developer", "user", "assistant")
@@ -26,7 +27,8 @@ class Chat:
     """A program that writes (`eigentensor_client.writing`), as `/v1/chat/completions`.
 
     `turns` says for each role that the model knows how a message stands in the text, with {content} for what it says;
-    the text ends with `reply`. `step` tokens are one execution, and one paid task. The token `end` ends an answer.
+    the text ends with `reply`; a tokenizer with a template of its own says it instead. `step` tokens are one execution,
+    and one paid task. The token `end` ends an answer, and so do `ends`.
     """
 
     tokenizer: str
@@ -34,6 +36,7 @@ class Chat:
     reply: str = ""
     step: int = 16
     end: int = END
+    ends: Sequence[int] = ()
     kind: str = field(default="chat", init=False)
 
     def __post_init__(self) -> None:
@@ -42,12 +45,14 @@ class Chat:
                 raise ValueError(f"a turn is one of {', '.join(ROLES)} with {CONTENT} in it, not {role}: {turn!r}")
         if not self.step >= 1:
             raise ValueError("a step has at least one token")
+        if any(type(token) is not int for token in self.ends):
+            raise ValueError("ends are tokens")
 
     def to_json(self) -> dict[str, Any]:
         """The members of the model file."""
         return asdict(self)
 
-    def fit(self, program: Program, pairs: BytePairs) -> None:
+    def fit(self, program: Program, pairs: Tokenizer) -> None:
         """Raises BindingError for a program that does not write, with this tokenizer."""
         context = self.context(program)
         expected = {
@@ -59,8 +64,9 @@ class Chat:
         _check_inputs(program, expected, "writes tokens")
         if OUTPUT not in program.outputs or program.outputs[OUTPUT].shape != (context + 1,):
             raise BindingError(f"a program that writes has an output `{OUTPUT}` of all {context + 1} tokens")
-        if self.end >= pairs.size:
-            raise BindingError(f"the tokenizer has {pairs.size} tokens, none is {self.end}", fix="Correct `end`.")
+        for end in (self.end, *self.ends):
+            if not 0 <= end < pairs.size:
+                raise BindingError(f"the tokenizer has {pairs.size} tokens, none is {end}", fix="Correct `end`.")
         if program.max_repeat < context or not program.new_states or self.step > context:
             raise BindingError(
                 f"a program that writes is repeated up to its context, {context} times, has states, and a step is not "
@@ -99,7 +105,7 @@ class Embeddings:
         """The members of the model file."""
         return asdict(self)
 
-    def fit(self, program: Program, pairs: BytePairs) -> None:
+    def fit(self, program: Program, pairs: Tokenizer) -> None:
         """Raises BindingError for a program that is no such encoder."""
         rows, length = self.shape(program)
         expected = {"tokens": (DType.INT32, (rows, length)), "mask": (DType.FLOAT32, (rows, length))}
@@ -135,9 +141,11 @@ def model_from_json(values: Mapping[str, Any]) -> Model:
     if unknown := members.keys() - known.keys():
         raise ValueError(f"a model of kind {values['kind']} has no {', '.join(sorted(unknown))}")
     for name, value in members.items():
-        wanted = {"turns": dict, "step": int, "end": int, "normalise": bool}.get(name, str)
+        wanted = {"turns": dict, "step": int, "end": int, "ends": list, "normalise": bool}.get(name, str)
         if type(value) is not wanted:
             raise TypeError(f"{name} is not of type {wanted.__name__}")
+    if "ends" in members:
+        members["ends"] = tuple(members["ends"])
     return kind(**members)
 
 

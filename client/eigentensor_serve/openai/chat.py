@@ -1,6 +1,5 @@
 """`/v1/chat/completions` and `/v1/completions`, decided: requests become tokens, tokens become an answer. Pure."""
 
-import codecs
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -8,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from eigentensor.errors import BindingError
-from eigentensor_client.byte_pairs import BytePairs
+from eigentensor_client.tokenizer import Tokenizer
 from eigentensor_client.writing import SEEDS, Sampling
 from eigentensor_serve.apps.models import CONTENT, Chat
 from eigentensor_serve.openai.errors import Unsupported
@@ -102,7 +101,7 @@ class Wanted:
 
 
 def read(
-    request: TextRequest, chat: Chat, pairs: BytePairs, context: int, chance: int, names: Collection[str]
+    request: TextRequest, chat: Chat, pairs: Tokenizer, context: int, chance: int, names: Collection[str]
 ) -> Wanted:
     """`chance` is the seed of a request that has none, `names` are the inputs of the app's program.
 
@@ -140,9 +139,9 @@ def _most(request: TextRequest, room: int) -> int:
     return request.max_tokens or min(16, room)  # as OpenAI has it
 
 
-def _prompt(request: TextRequest, chat: Chat, pairs: BytePairs) -> tuple[int, ...]:
+def _prompt(request: TextRequest, chat: Chat, pairs: Tokenizer) -> tuple[int, ...]:
     if isinstance(request, ChatRequest):
-        return tuple(pairs.encode(text_of(request.messages, chat)))
+        return tuple(_chat(request.messages, chat, pairs))
     assert isinstance(request, PlainRequest)
     prompt: str | list[Any] = request.prompt
     if isinstance(prompt, list) and (not prompt or not isinstance(prompt[0], int)):
@@ -152,7 +151,23 @@ def _prompt(request: TextRequest, chat: Chat, pairs: BytePairs) -> tuple[int, ..
     return tuple(tokens_of(prompt, pairs, "prompt"))
 
 
-def tokens_of(text: str | list[Any], pairs: BytePairs, parameter: str) -> list[int]:
+def _chat(messages: Sequence[Message], chat: Chat, pairs: Tokenizer) -> list[int]:
+    """The tokens of messages, by the tokenizer's template, or by the model's turns."""
+    shown = []
+    for message in messages:
+        for name, value in (message.model_extra or {}).items():
+            if value:
+                raise Unsupported("messages", f"have a {name!r}, which the model would not see")
+        parts = [message.content] if isinstance(message.content, str) else [part.text for part in message.content]
+        shown.append({"role": message.role, "content": "".join(parts)})
+    try:
+        tokens = pairs.chat(shown)
+        return pairs.encode(text_of(shown, chat)) if tokens is None else tokens
+    except UnicodeEncodeError:
+        raise BindingError("the messages have half of a surrogate pair", fix="Send valid Unicode.") from None
+
+
+def tokens_of(text: str | list[Any], pairs: Tokenizer, parameter: str) -> list[int]:
     """The tokens of a text that may be tokens already. Raises Unsupported, which names the parameter."""
     if not isinstance(text, str):
         if any(not 0 <= token < pairs.size for token in text):
@@ -164,33 +179,27 @@ def tokens_of(text: str | list[Any], pairs: BytePairs, parameter: str) -> list[i
         raise Unsupported(parameter, "has half of a surrogate pair", fix="Send valid Unicode.") from None
 
 
-def text_of(messages: Sequence[Message], chat: Chat) -> str:
-    """What the program reads. Raises Unsupported for a role, or a part, that the model does not know."""
+def text_of(messages: Sequence[Mapping[str, str]], chat: Chat) -> str:
+    """What the program reads of messages, each with `role` and `content`. Raises Unsupported for a role that the model
+    does not know."""
     text = ""
     for message in messages:
-        if message.role not in chat.turns:
+        role = message["role"]
+        if role not in chat.turns:
             known = ", ".join(sorted(chat.turns))
-            raise Unsupported("messages", f"have a role {message.role!r}; the model knows {known}", fix="Use those.")
-        for name, value in (message.model_extra or {}).items():
-            if value:
-                raise Unsupported("messages", f"have a {name!r}, which the model would not see")
-        parts = [message.content] if isinstance(message.content, str) else [part.text for part in message.content]
-        text += chat.turns[message.role].replace(CONTENT, "".join(parts))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BindingError("the messages have half of a surrogate pair", fix="Send valid Unicode.") from None
+            raise Unsupported("messages", f"have a role {role!r}; the model knows {known}", fix="Use those.")
+        text += chat.turns[role].replace(CONTENT, message["content"])
     return text + chat.reply
 
 
 class Answer:
     """Text out of tokens as they come: whole characters, never beyond what ends it, at most `most` tokens."""
 
-    def __init__(self, pairs: BytePairs, end: int, most: int, stops: Sequence[str] = ()) -> None:
-        self.pairs, self.end, self.most, self.stops = pairs, end, most, tuple(stops)
+    def __init__(self, pairs: Tokenizer, ends: Sequence[int], most: int, stops: Sequence[str] = ()) -> None:
+        self.ends, self.most, self.stops = frozenset(ends), most, tuple(stops)
         self.tokens = 0
         self.finish: str | None = None  # `stop` or `length`, once it has ended
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoding = pairs.decoding()
         self._held = ""  # what may be the beginning of a stop
 
     def take(self, tokens: Iterable[int]) -> str:
@@ -204,18 +213,14 @@ class Answer:
 
     def _take(self, token: int) -> None:
         self.tokens += 1
-        is_last = token == self.end or self.tokens == self.most
-        self._held += self._decoder.decode(self._bytes(token), is_last)
+        is_end = token in self.ends
+        is_last = is_end or self.tokens == self.most
+        self._held += self._decoding.finish() if is_end else self._decoding.take(token, is_last=is_last)
         ends = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
         if ends:
             self._held = self._held[: min(ends)[1]]  # the stop that was complete first
         if ends or is_last:
-            self.finish = "stop" if ends or token == self.end else "length"
-
-    def _bytes(self, token: int) -> bytes:
-        if token == self.end:
-            return b""
-        return self.pairs.strings[token] if 0 <= token < self.pairs.size else "\ufffd".encode()
+            self.finish = "stop" if ends or is_end else "length"
 
     def _open(self) -> int:
         """How many of the last characters may belong to a stop that is not complete."""

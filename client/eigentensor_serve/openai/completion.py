@@ -38,7 +38,7 @@ class Completion:
         self.context = self.chat.context(self.program)
         self.inputs = self.program.named(Role.INPUT)
         self.wanted = read(request, self.chat, pairs, self.context, chance, self.inputs)
-        self.answer = Answer(pairs, self.chat.end, self.wanted.most, self.wanted.stops)
+        self.answer = Answer(pairs, (self.chat.end, *self.chat.ends), self.wanted.most, self.wanted.stops)
         self.jobs: list[Job] = []
         self.text = ""
         self.named = {

@@ -8,8 +8,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from eigentensor.program import Program, Role
-from eigentensor_client.byte_pairs import END, BytePairs
+from eigentensor_client.byte_pairs import END
 from eigentensor_client.files import Tensors
+from eigentensor_client.tokenizer import Tokenizer
 from eigentensor_serve.apps.models import Embeddings
 from eigentensor_serve.openai.chat import tokens_of
 from eigentensor_serve.openai.errors import Unsupported
@@ -31,7 +32,7 @@ class EmbeddingsRequest(BaseModel):
     encoding_format: Literal["float", "base64"] | None = None
 
 
-def read(request: EmbeddingsRequest, pairs: BytePairs, length: int) -> list[list[int]]:
+def read(request: EmbeddingsRequest, pairs: Tokenizer, length: int) -> list[list[int]]:
     """The tokens of each text. Raises Unsupported for a text that is empty, or longer than the encoder reads."""
     for name, value in (request.model_extra or {}).items():
         if value is not None and name != "user":

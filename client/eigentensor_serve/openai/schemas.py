@@ -5,21 +5,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from eigentensor.texts import Name, Wei, documented
-
-
-@documented
-class Proof(TypedDict):
-    """A task behind an answer."""
-
-    task: Name
-    """The task's uuid."""
-    state: str
-    """Where it stands: its `stage`."""
-    price: Wei | None
-    """Wei for the executor; null where nobody is paid."""
-    receipt: str | None
-    """Where its receipt is; null where there is none."""
+from eigentensor.texts import documented
+from eigentensor_serve.schemas import Proof
 
 
 @documented

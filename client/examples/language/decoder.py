@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from tinygrad import Tensor, UOp, dtypes, nn
 
-from language.sampling import allowed, sampled
+from eigentensor_models.sampling import allowed, sampled
 
 
 @dataclass(frozen=True)

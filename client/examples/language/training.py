@@ -8,8 +8,8 @@ from tinygrad import Context, Tensor, UOp, dtypes, nn
 
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.runtime import CompiledGraph
+from eigentensor_models.sampling import threefry
 from language.decoder import Decoder
-from language.sampling import threefry
 
 STEPS = 10_000  #: the most that a program allows
 ROUND = 50  # steps that are one execution

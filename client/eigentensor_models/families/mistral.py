@@ -1,0 +1,14 @@
+"""Mistral 7B: Llama with a window for all layers, or none."""
+
+from eigentensor_models.architecture import Architecture, Attention
+from eigentensor_models.families.common import count, sizes, turning
+from eigentensor_models.options import Options
+
+
+def read(options: Options) -> Architecture:
+    """`sliding_window` is null in later versions: then all layers attend to all positions."""
+    options.only("hidden_act", "silu")
+    known = sizes(options)
+    window = options.whole("sliding_window") if options.has("sliding_window") else None
+    one = Attention(turning(options, known), window)
+    return Architecture(**known, layers=(one,) * count(options), tied=options.flag("tie_word_embeddings"))

@@ -1,0 +1,65 @@
+"""Matrices as files have them: floats, or blocks of small integers with a scale each, which are multiplied out where
+they are used. Nothing is expanded in memory."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tinygrad import Tensor, dtypes
+
+
+class Matrix(Protocol):
+    """(rows, columns), whatever it is kept as."""
+
+    def product(self, x: Tensor) -> Tensor:
+        """x (…, columns) → (…, rows), in float32."""
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """Rows by their numbers, int32 (…) → float32 (…, columns)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floats:
+    """Elements of float32, or of half types, each of which is a float32 exactly."""
+
+    elements: Tensor
+
+    def product(self, x: Tensor) -> Tensor:
+        """x (…, columns) → (…, rows), in float32."""
+        return x @ self.elements.cast(dtypes.float32).transpose()
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """Rows by their numbers, int32 (…) → float32 (…, columns)."""
+        return self.elements[numbers].cast(dtypes.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of 32 along a row: `values` (rows, blocks, …), and what each is multiplied by, `scales` (rows, blocks) of
+    float16. Values are int8, or uint8 of two of four bits each, 8 more than meant: the first half of a block low."""
+
+    values: Tensor
+    scales: Tensor
+
+    def product(self, x: Tensor) -> Tensor:
+        """x (…, columns) → (…, rows), in float32."""
+        parts = self._parts(self.values, self.scales)
+        blocks = x.reshape(*x.shape[:-1], self.values.shape[1], len(parts), -1)
+        products = [
+            blocks[..., number, :].flatten(-2) @ part.flatten(1).transpose() for number, part in enumerate(parts)
+        ]
+        return products[0] if len(parts) == 1 else products[0] + products[1]
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """Rows by their numbers, int32 (…) → float32 (…, columns)."""
+        flat = numbers.flatten()
+        parts = self._parts(self.values[flat], self.scales[flat])
+        return parts[0].cat(*parts[1:], dim=-1).reshape(*numbers.shape, -1)
+
+    @staticmethod
+    def _parts(values: Tensor, scales: Tensor) -> list[Tensor]:
+        """The parts of all blocks, one behind the other in each: (rows, blocks, elements) in float32."""
+        if values.dtype == dtypes.uint8:
+            whole = [(part.cast(dtypes.int8) - 8) for part in (values & 15, values >> 4)]
+        else:
+            whole = [values]
+        return [part.cast(dtypes.float32) * scales.cast(dtypes.float32).unsqueeze(-1) for part in whole]

@@ -1,0 +1,63 @@
+"""A model as people have it → the program that writes, and its text."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eigentensor.capture import GraphProgram
+from eigentensor.errors import BindingError, ConfigError
+from eigentensor.extras import require
+from eigentensor_models import gguf
+from eigentensor_models.folder import read_network
+from eigentensor_models.gguf_network import network_of
+from eigentensor_models.gguf_text import text_of
+from eigentensor_models.text import Text, ends_of, read_text
+from eigentensor_models.writing import written
+
+CONTEXT = 1024  #: tokens that a text may have unless another number is wanted, or the model was made for fewer
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A program that writes tokens, what makes text of them, and the tokens that end an answer."""
+
+    graph: GraphProgram
+    text: Text
+    ends: tuple[int, ...]
+    context: int
+
+
+def is_model(name: str) -> bool:
+    """Whether what is named is to be a model: a folder, or a GGUF file."""
+    return Path(name).suffix == ".gguf" or Path(name).is_dir()
+
+
+def load(path: Path, context: int | None = None) -> Model:
+    """The model in a folder, or in a GGUF file, for texts of so many tokens.
+
+    Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
+    weights that are, BindingError for a context that the model was not made for.
+    """
+    require("models")
+    if path.suffix == ".gguf":
+        file = gguf.read(path)
+        network, (text, ends) = network_of(file, path.name), text_of(file.metadata, path.name)
+    else:
+        network, text = read_network(path), read_text(path)
+        ends = ends_of(path, text)
+    if text.size > network.architecture.vocabulary:
+        raise ConfigError(
+            f"{path}: the tokenizer has {text.size} tokens, the network {network.architecture.vocabulary}",
+            fix="Take both of the same model.",
+        )
+    if text.template is not None:
+        _try(text, path)
+    chosen = min(CONTEXT, network.architecture.context) if context is None else context
+    return Model(written(network, chosen), text, tuple(ends), chosen)
+
+
+def _try(text: Text, path: Path) -> None:
+    """Raises ConfigError for a template that takes not even one message."""
+    try:
+        text.chat([{"role": "user", "content": "x"}])
+    except BindingError as error:
+        raise ConfigError(f"{path}: {error.what}", fix="Correct its chat_template.") from None

@@ -1,0 +1,126 @@
+"""A model's weights in safetensors files, one or several with an index; held to the shapes of its architecture."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eigentensor.errors import TensorFileError
+from eigentensor.numerics.dtypes import DType
+from eigentensor.store.headers import read_header
+from eigentensor.store.tensors import load_safetensors
+from eigentensor_models.options import read_object
+
+INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
+BLOCK = 32  #: elements that have one scale
+FILES = 4096  #: at most, that a model consists of
+_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+#: Tensors that old files have beside the weights: they follow from the configuration.
+_IDLE = ("rotary_emb.inv_freq", "attn.masked_bias")
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A tensor of a file, mapped: elements as programs store them, bfloat16 as uint16 patterns."""
+
+    dtype: DType
+    array: npt.NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return self.array.shape
+
+    def parts(self, name: str) -> dict[str, "Weight"]:
+        """The tensors of a program that it is, by their names."""
+        return {name: self}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """A matrix in blocks of 32 (`matrices.Blocks`): int8, or uint8 of two each, and a float16 for each block."""
+
+    values: npt.NDArray[Any]
+    scales: npt.NDArray[np.float16]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the matrix."""
+        return self.scales.shape[0], self.scales.shape[1] * BLOCK
+
+    def parts(self, name: str) -> dict[str, Weight]:
+        """The tensors of a program that it is, by their names."""
+        dtype = DType.INT8 if self.values.dtype == np.int8 else DType.UINT8
+        return {f"{name}.values": Weight(dtype, self.values), f"{name}.scales": Weight(DType.FLOAT16, self.scales)}
+
+
+Kept = Weight | Quantised
+
+
+def read_folder(folder: Path) -> dict[str, Weight]:
+    """The floats in a folder's files by name. Raises TensorFileError for files that are missing, malformed, or not what
+    the index says."""
+    weights: dict[str, Weight] = {}
+    for path, names in _files(folder).items():
+        if not path.is_file():
+            raise TensorFileError(f"{path} is missing", fix="Fetch all files of the model.")
+        entries, arrays = read_header(path), load_safetensors(path)
+        if names is not None and (differs := names ^ entries.keys()):
+            raise TensorFileError(
+                f"{path.name} and the index do not have the same tensors, {sorted(differs)[0]!r} for one",
+                fix="Fetch both again.",
+            )
+        for name, entry in entries.items():
+            if name.endswith(_IDLE):
+                continue
+            if entry.dtype not in _FLOATS:
+                kind = entry.dtype.name.lower()
+                raise TensorFileError(
+                    f"{path.name}: {name!r} has elements of {kind}, a quantisation that is not known",
+                    fix="Take the model in float32, float16 or bfloat16, or a GGUF file of it.",
+                )
+            weights[name] = Weight(entry.dtype, arrays[name])
+    return weights
+
+
+def held_to(weights: Mapping[str, Kept], shapes: Mapping[str, tuple[int, ...]], what: str) -> dict[str, Kept]:
+    """The weights of these names and shapes. Raises TensorFileError for one that is missing, of another shape, or left
+    over; a matrix of scores is left out where the architecture has none."""
+    for name, shape in shapes.items():
+        if name not in weights:
+            raise TensorFileError(f"{what} has no tensor {name!r}", fix="Fetch all files of the model.")
+        if weights[name].shape != shape:
+            raise TensorFileError(
+                f"{what}: {name!r} has the shape {weights[name].shape}, the configuration says {shape}",
+                fix="Take configuration and weights of the same model.",
+            )
+    left = sorted(weights.keys() - shapes.keys() - {"lm_head.weight"})
+    if left:
+        raise TensorFileError(
+            f"{what} has a tensor {left[0]!r}, for which its configuration has no place",
+            fix="Take configuration and weights of the same model.",
+        )
+    return {name: weights[name] for name in shapes}
+
+
+def _files(folder: Path) -> dict[Path, set[str] | None]:
+    """The files, and the tensors that each should have, where an index says it."""
+    index = folder / INDEX
+    if not index.is_file():
+        return {folder / WHOLE: None}
+    places = read_object(index).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise TensorFileError(f"{index} has no weight_map", fix="Fetch it again.")
+    files: dict[Path, set[str] | None] = {}
+    by_file: dict[str, set[str]] = {}
+    for name, file in places.items():
+        if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
+            raise TensorFileError(f"{index}: {name!r} is said to be in {file!r}", fix="Name files beside the index.")
+        by_file.setdefault(file, set()).add(name)
+    if len(by_file) > FILES:
+        raise TensorFileError(f"{index} names {len(by_file)} files", fix=f"A model has at most {FILES}.")
+    files |= {folder / file: names for file, names in by_file.items()}
+    return files

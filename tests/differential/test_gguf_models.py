@@ -1,0 +1,103 @@
+"""GGUF files: tensors are bit for bit those of the library gguf, scores and tokens those of transformers with them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tinygrad import Tensor, dtypes
+
+from eigentensor.capture import capture
+from eigentensor.runtime import CompiledGraph
+from eigentensor_models import gguf
+from eigentensor_models.gguf_network import network_of
+from eigentensor_models.gguf_text import text_of
+from eigentensor_models.matrices import Blocks, Floats, Matrix
+from eigentensor_models.weights import Kept, Quantised
+from eigentensor_models.writing import scoring
+from support.vectors.gguf_models import FILES, FOLDER, digest, expected
+
+EXPECTED: Mapping[str, Any] = json.loads((FOLDER / "expected.json").read_text())
+QUICK = ("llama-q8_0", "qwen2-q4_0")
+TYPES = {np.float32: dtypes.float32, np.float16: dtypes.float16, np.uint16: dtypes.bfloat16}
+
+
+def tensors_of(name: str, kept: Kept) -> tuple[Matrix, dict[str, Tensor]]:
+    """The matrix in a program, and its tensors by name, as `writing` makes them."""
+    parts = {part: Tensor(np.array(weight.array)) for part, weight in kept.parts(name).items()}
+    if isinstance(kept, Quantised):
+        return Blocks(parts[f"{name}.values"], parts[f"{name}.scales"]), parts
+    parts[name] = parts[name].bitcast(TYPES[kept.array.dtype.type])
+    return Floats(parts[name]), parts
+
+
+def turned(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
+    return array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in FILES])
+def test_tensors_are_those_of_the_library_bit_for_bit(name: str) -> None:
+    file = gguf.read(FOLDER / f"{name}.gguf")
+    network = network_of(file, name)
+    kept = {key: one for key, one in network.weights.items() if len(one.shape) == 2}
+    matrices = {key: tensors_of(key, one) for key, one in kept.items()}
+    weights = {part: tensor for _, parts in matrices.values() for part, tensor in parts.items()}
+
+    def rows(first: Tensor) -> dict[str, Tensor]:
+        return {f"all.{k}": m.rows(Tensor.arange(kept[k].shape[0]) + first) for k, (m, _) in matrices.items()}
+
+    graph = capture(rows, {"first": np.zeros(1, np.int32)}, weights, fingerprint=False)
+    results = CompiledGraph(graph.program, graph.weights).run({"first": np.zeros(1, np.int32)}).outputs
+    wanted = EXPECTED[name]["tensors"]
+    heads = {"q_proj": network.architecture.heads, "k_proj": network.architecture.key_heads}
+    for key in kept:
+        array = results[f"all.{key}"]
+        if file.metadata["general.architecture"] == "llama" and (count := heads.get(key.split(".")[-2])):
+            array = turned(array, count)
+        assert digest(array) in wanted.values(), key
+    vectors = [one.array for one in network.weights.values() if not isinstance(one, Quantised) and one.array.ndim == 1]
+    assert {digest(array) for array in vectors} <= set(wanted.values())
+
+
+@pytest.mark.parametrize("name", [n if n == "llama-q8_0" else pytest.param(n, marks=pytest.mark.slow) for n in FILES])
+def test_scores_and_greedy_tokens_are_those_of_transformers(name: str) -> None:
+    row = EXPECTED[name]
+    graph = scoring(network_of(gguf.read(FOLDER / f"{name}.gguf"), name), 64)
+    execute = CompiledGraph(graph.program, {**graph.weights, **graph.states}, keep_states=True)
+    rows = []
+    for position, token in enumerate([0, *row["prompt"], *row["tokens"][:-1]]):
+        inputs = {"token": np.array([token], np.int32)}
+        rows.append(execute.run(inputs, {"position": position}).outputs["output"])
+    scores, wanted = np.array(rows[len(row["prompt"]) :]), np.array(row["scores"])
+    assert scores.argmax(1).tolist() == row["tokens"]
+    assert np.abs(scores[-1] - wanted).max() <= 2e-4 * np.sqrt(np.square(wanted).mean())
+
+
+def test_quantised_weights_stay_as_they_are() -> None:
+    """Nothing is expanded: a program's weights have no more bytes than the file's tensors."""
+    file = gguf.read(FOLDER / "qwen2-q4_0.gguf")
+    weights = network_of(file, "it").weights
+    parts = [part.array for name, kept in weights.items() for part in kept.parts(name).values()]
+    assert sum(array.nbytes for array in parts) == sum(one.data.nbytes for one in file.tensors.values())
+
+
+@pytest.mark.parametrize("name", [name for name, row in EXPECTED.items() if "texts" in row])
+def test_tokens_of_texts_are_those_of_the_tokenizers_file(name: str) -> None:
+    text, ends = text_of(gguf.read(FOLDER / f"{name}.gguf").metadata, name)
+    for words, tokens in EXPECTED[name]["texts"]:
+        assert text.encode(words) == tokens
+    assert text.number(text.special["eos_token"]) == ends[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_what_others_make_of_a_file_is_what_is_committed(name: str) -> None:
+    for library in ("gguf", "transformers"):
+        pytest.importorskip(library)
+    now = expected(name)
+    assert (now["tensors"], now["tokens"]) == (EXPECTED[name]["tensors"], EXPECTED[name]["tokens"])
+    np.testing.assert_allclose(now["scores"], EXPECTED[name]["scores"], rtol=1e-4, atol=1e-5)
+    assert Path(FOLDER / f"{name}.gguf").stat().st_size < 100_000
