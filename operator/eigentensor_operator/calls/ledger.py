@@ -216,6 +216,7 @@ class Ledger:
 
     def call_of(self, task: bytes) -> Executed:
         """The call whose order has this hash. Raises BlobNotFound if its batch is over."""
+        # disputes alone ask for it: an index would be written with every call
         rows = self._database.rows("SELECT * FROM calls WHERE task = ?", task)
         if not rows:
             raise BlobNotFound(f"nothing is kept of a call {task.hex()}")
