@@ -400,7 +400,7 @@ def parents(level: bytes, zero: bytes) -> bytes:
 
 def _leaves(view: memoryview) -> bytes:
     full = len(view) - len(view) % LEAF
-    hashes = digests(0, LEAF, view[:full])
+    hashes = digests(0, LEAF, view[:full]) if full else b""
     return hashes + digests(0, LEAF, bytes(view[full:]).ljust(LEAF, b"\0")) if full < len(view) else hashes
 
 

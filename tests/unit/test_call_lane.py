@@ -10,7 +10,7 @@ import pytest
 
 from eigentensor.errors import ServiceBusy
 from eigentensor.program.binding import Results
-from eigentensor_operator.calls.channels import Ticket
+from eigentensor_operator.calls.channels import Answer, Ticket
 from eigentensor_operator.calls.lane import Done, Lane
 
 PATIENCE = 30.0  # seconds
@@ -32,7 +32,7 @@ class Remembering:
             self.many.set()
         return [Results({}, {}) for _ in tickets]
 
-    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
+    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | Answer:
         nothing: Any = ticket.caller
         return Done(ticket, nothing, {}, nothing)
 

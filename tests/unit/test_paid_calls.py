@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given, settings
@@ -181,8 +182,9 @@ def test_a_receipt_of_something_else_is_not_taken(change: dict[str, Any], match:
 
 
 def test_computations_survive_a_url_and_anything_else_is_refused() -> None:
-    whole = Computation(b"p" * 32, b"w" * 32, b"s" * 32, {"n": 3, "a:b": -1}, 7)
+    whole = Computation(b"p" * 32, b"w" * 32, b"s" * 32, {"n": 3, "a:b": -1, "ä &=+%": 0}, 7)
     assert Computation.of_query(whole.query()) == whole
+    assert parse_qsl(whole.text()) == whole.query()
     assert Computation(b"p" * 32).query() == [("program", (b"p" * 32).hex())]
     program = ("program", "70" * 32)
     wrong = [[], [program, program], [("program", "70")], [program, ("repeat", "x")], [program, ("more", "1")]]

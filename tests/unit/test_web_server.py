@@ -15,11 +15,18 @@ from starlette.types import Receive, Scope, Send
 from eigentensor.web.server import HEAD, listen, server
 
 SILENCE = 1.0
+PIECES = [bytes([n % 251]) * (n % 3000) for n in range(1500)]
 SLOW = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 
 
 async def counting(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers with the number of bytes that it got."""
+    """Answers with the number of bytes that it got, or with many pieces."""
+    if scope["path"] == "/pieces":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for piece in PIECES:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body"})
+        return
     size = 0
     async for data in Request(scope, receive).stream():
         size += len(data)
@@ -95,6 +102,17 @@ def test_bodies_with_and_without_a_length_arrive_whole(port: int) -> None:
     with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
         assert http.put("/", content=data).text == str(len(data))
         assert http.put("/", content=(data[i : i + 999] for i in range(0, len(data), 999))).text == str(len(data))
+
+
+def test_head_and_body_of_an_answer_come_together(port: int) -> None:
+    for _ in range(20):
+        with connected(port, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc") as connection:
+            answer = connection.recv(1 << 16)
+            assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\n3")
+
+
+def test_what_is_written_piece_by_piece_arrives_whole_and_in_order(port: int) -> None:
+    assert httpx.get(f"http://127.0.0.1:{port}/pieces", timeout=60).content == b"".join(PIECES)
 
 
 def test_clients_that_say_no_more_keep_nobody_waiting_and_are_let_go(port: int) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, Self
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from eigentensor import merkle
 from eigentensor.chain.network import state_folder
@@ -292,7 +292,7 @@ class Ledger:
             self.database.rows(
                 "INSERT INTO calls (channel, place, computation, payment, order_hash, price, body, chosen) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                channel.hex(), call.index, urlencode(call.computation.query()), json.dumps(call.payment.to_json()),
+                channel.hex(), call.index, call.computation.text(), json.dumps(call.payment.to_json()),
                 call.order, str(call.price), call.body, call.chosen,
             )  # fmt: skip
 

@@ -80,7 +80,7 @@ class Executing:
         if ticket.replay is None and ticket.generation != ticket.channel.generation:
             raise CallRefused("a call before it was refused, and it with it", fix="Sign it anew.")
 
-    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
+    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | Answer:
         """See `Work`. Raises CallRefused where a call before it was refused, ServiceBusy where the device showed itself
         faulty."""
         if self._fault is not None:
@@ -123,7 +123,7 @@ class Executing:
         """States are not kept in memory which may have been deleted."""
         self._recent.clear()
 
-    def _done(self, ticket: Ticket, results: Results) -> Done | None:
+    def _done(self, ticket: Ticket, results: Results) -> Done | Answer:
         """The receipt of a call that gave this."""
         served, known = ticket.served, ticket.channel
         before = self._recent.get(ticket.computation.states)
@@ -132,8 +132,7 @@ class Executing:
         body = dump_safetensors(results.outputs, _dtypes(served.program))
         left = states.root if results.states else NONE
         if ticket.replay is not None:
-            self._repeat(ticket, root, body, left)
-            return None
+            return self._repeated(ticket.replay, root, body, left, ticket.price)
         with self._lock:
             number = self._number_now(ticket)
             known.payee, receipt = known.payee.executed(root, number)
@@ -156,14 +155,11 @@ class Executing:
         except EigenTensorError:
             return ticket.number
 
-    def _repeat(self, ticket: Ticket, root: bytes, body: bytes, left: bytes) -> None:
-        """Answers a repeated payment as the first time."""
-        call = ticket.replay
-        assert call is not None
+    def _repeated(self, call: Executed, root: bytes, body: bytes, left: bytes, price: int) -> Answer:
+        """What a repeated payment is answered: the same as the first time."""
         if call.receipt.outputs_root != root:
             raise self._faulty("the device gives other bits than before")
-        response = CallResponse(call.receipt, call.signature, left)
-        ticket.future.set_result(Answer(body, response, ticket.price))
+        return Answer(body, CallResponse(call.receipt, call.signature, left), price)
 
     def failed(self, ticket: Ticket) -> None:
         """See `Work`."""

@@ -1,14 +1,14 @@
 """What the body of a call holds: inputs, and states where the operator does not have them. Pure."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from eigentensor import merkle
 from eigentensor.channel.calls import Computation
 from eigentensor.errors import BindingError, CallRefused
 from eigentensor.program import Program, Role
-from eigentensor.program.binding import bind, shaped
+from eigentensor.program.binding import bind_one, shaped
+from eigentensor.program.fitting import check_variables
 from eigentensor.reexecution.inputs import Tensors
 from eigentensor.store.tensors import dump_safetensors, parse_flat
 from eigentensor.task.order import NONE
@@ -45,9 +45,9 @@ def read_inputs(program: Program, computation: Computation, body: bytes, is_kept
     states = _states(program, computation.states, brought, is_kept)
     if brought:
         files[computation.states] = _file(program, Role.STATE, brought)
-    sized = inputs | brought
-    records = tuple(b for b in program.buffers if b.role in (Role.INPUT, Role.STATE) and b.name in sized)
-    bind(replace(program, buffers=records), sized, computation.variables, computation.repeat)
+    check_variables(program, computation.variables, computation.repeat)
+    for name, array in arrays.items():
+        bind_one(wanted.get(name) or named[name], array)
     return Inputs(root, inputs, states, files)
 
 

@@ -55,9 +55,9 @@ class Work(Protocol):
     async def execute(self, tickets: Sequence[Ticket]) -> Sequence[Results | Exception]:
         """What calls of one computation give, or how each of them failed."""
 
-    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
-        """The receipt of an executed call, in the order of execution; None: it repeats one that is on disk, and was
-        answered. Raises EigenTensorError; how the call failed, unless one before it did."""
+    async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | Answer:
+        """The receipt of an executed call, in the order of execution; the answer alone where it repeats a call that is
+        on disk. Raises EigenTensorError; how the call failed, unless one before it did."""
 
     def failed(self, ticket: Ticket) -> None:
         """A call failed: it is refused, and those behind it."""
@@ -92,8 +92,8 @@ class Lane:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._jobs: asyncio.Queue[Ticket | Job | None] = asyncio.Queue()
-        self._ahead: deque[Ticket | Job | None] = deque()  # before those
+        self._jobs: deque[Ticket | Job | None] = deque()
+        self._came = asyncio.Event()  # a job did
         self._executed: asyncio.Queue[tuple[Ticket, Results | Exception]] = asyncio.Queue(GROUP)
         self._writing = QUICK  # seconds that the last group took
         self._broken = False  # a group could not be written: nothing after it may be
@@ -121,10 +121,14 @@ class Lane:
         self._disk.shutdown()
 
     def _put(self, job: Ticket | Job | None) -> None:
-        if threading.current_thread() is self._thread:
-            self._jobs.put_nowait(job)
+        if threading.get_ident() == self._thread.ident:
+            self._add(job)
         else:
-            self.loop.call_soon_threadsafe(self._jobs.put_nowait, job)
+            self.loop.call_soon_threadsafe(self._add, job)
+
+    def _add(self, job: Ticket | Job | None) -> None:
+        self._jobs.append(job)
+        self._came.set()
 
     def _main(self, begun: "Future[asyncio.AbstractEventLoop]") -> None:
         with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
@@ -145,16 +149,17 @@ class Lane:
         writer.cancel()
 
     async def _next(self) -> Ticket | Job | None:
-        return self._ahead.popleft() if self._ahead else await self._jobs.get()
+        while not self._jobs:
+            self._came.clear()
+            await self._came.wait()
+        return self._jobs.popleft()
 
     def _with(self, first: Ticket) -> list[Ticket]:
         """A call, with those that are executed together with it."""
-        while not self._jobs.empty():
-            self._ahead.append(self._jobs.get_nowait())
-        places = gathered(first, self._ahead, first.served.execution.most)
-        some = [ticket for place in places if isinstance(ticket := self._ahead[place], Ticket)]
+        places = gathered(first, self._jobs, first.served.execution.most)
+        some = [ticket for place in places if isinstance(ticket := self._jobs[place], Ticket)]
         for place in reversed(places):
-            del self._ahead[place]
+            del self._jobs[place]
         return [first, *some]
 
     async def _outcomes(self, tickets: Sequence[Ticket]) -> Sequence[Results | Exception]:
@@ -177,6 +182,7 @@ class Lane:
                 self._executed.task_done()
 
     async def _finished(self, ticket: Ticket, outcome: Results | Exception) -> Done | None:
+        """The receipt of a call; None: it is settled without."""
         try:
             done = await self._work.finish(ticket, outcome)
         except Exception as error:
@@ -185,9 +191,11 @@ class Lane:
             self._work.failed(ticket)
             ticket.future.set_exception(error)
             return None
-        if done is None:
-            self._work.written(ticket)
-        return done
+        if isinstance(done, Done):
+            return done
+        self._work.written(ticket)
+        ticket.future.set_result(done)
+        return None
 
     async def _write(self, group: list[Done]) -> None:
         if not self._broken:

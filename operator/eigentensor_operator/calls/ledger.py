@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Row
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from eigentensor import merkle
 from eigentensor.channel import CallReceipt, Deal, Offer, Sheet, Voucher, events
@@ -44,7 +44,6 @@ CREATE TABLE IF NOT EXISTS calls (
     task BLOB NOT NULL, outputs_root BLOB NOT NULL, number INTEGER NOT NULL, signature BLOB NOT NULL,
     new_states BLOB NOT NULL, PRIMARY KEY (channel, at)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS calls_by_task ON calls (task);
 CREATE TABLE IF NOT EXISTS leaves (
     channel BLOB, at INTEGER, leaf BLOB NOT NULL, PRIMARY KEY (channel, at)
 ) WITHOUT ROWID;
@@ -80,7 +79,7 @@ class Executed:
     def shown(self) -> PaidCall:
         """As its payer is shown it."""
         response = CallResponse(self.receipt, self.signature, self.new_states)
-        return PaidCall(urlencode(self.computation.query()), self.payment, response)
+        return PaidCall(self.computation.text(), self.payment, response)
 
 
 class Ledger:
@@ -201,7 +200,7 @@ class Ledger:
         """Writes calls that were executed, and the files by their roots that they need to be executed again: of a patch
         the base is here, or before it among them. A file that is here stays as it is, so that no patches change each
         other in a circle."""
-        with self.together():
+        with self._database.together():
             for root, file in files:
                 if isinstance(file, Patch):
                     self._database.rows(_PATCH, root, *file)
@@ -217,6 +216,7 @@ class Ledger:
 
     def call_of(self, task: bytes) -> Executed:
         """The call whose order has this hash. Raises BlobNotFound if its batch is over."""
+        # disputes alone ask for it: an index would be written with every call
         rows = self._database.rows("SELECT * FROM calls WHERE task = ?", task)
         if not rows:
             raise BlobNotFound(f"nothing is kept of a call {task.hex()}")
@@ -293,7 +293,7 @@ def _values(call: Executed) -> tuple[Any, ...]:
     computation, payment, receipt = call.computation, call.payment, call.receipt
     voucher = payment.voucher
     return (
-        receipt.channel, receipt.index, urlencode(computation.query()), payment.salt.to_bytes(_SALT, "big"),
+        receipt.channel, receipt.index, computation.text(), payment.salt.to_bytes(_SALT, "big"),
         payment.inputs, computation.states, str(voucher.amount), voucher.acked, voucher.root, payment.signature,
         receipt.order, receipt.outputs_root, receipt.number, call.signature, call.new_states,
     )  # fmt: skip

@@ -43,6 +43,8 @@ class States:
     @classmethod
     def left(cls, program: Program, tensors: Tensors, before: "States | None") -> tuple["States", bytes | Patch]:
         """The new states of a call that went on from others, if these are known, and what is written of them."""
+        if not tensors:
+            return _NONE
         known, records = before.hashed if before else {}, program.named(Role.STATE)
         hashed = {n: Hashed(little_endian(b.dtype, tensors[n]), known.get(n)) for n, b in records.items()}
         roots = {n: tensor_root_of(b.dtype, b.elements, hashed[n].root()) for n, b in records.items()}
@@ -55,6 +57,9 @@ class States:
         """Another file as what it changes of this one; None where it is better written whole."""
         data = difference(self.file, file) if self.depth + 1 < CHAIN else None
         return None if data is None else Patch(self.root, data)
+
+
+_NONE = States(bindings_root({}), {}, b""), b""  # of a program without states
 
 
 class RecentStates:

@@ -6,10 +6,11 @@ The wire of a call is `eigentensor.channel.calls`' and `x402`'s; this maps it to
 import asyncio
 import re
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -27,9 +28,9 @@ from eigentensor.store import LocalStore
 from eigentensor.task.order import Domain
 from eigentensor.version import VERSION
 from eigentensor.web import problems
-from eigentensor.web.limits import BodyLimit
+from eigentensor.web.limits import BodyLimit, address
 from eigentensor.wire import unhex
-from eigentensor_operator.calls.channels import ServedChannel, ServedProgram
+from eigentensor_operator.calls.channels import Answer, ServedChannel, ServedProgram
 from eigentensor_operator.calls.inputs import Inputs
 from eigentensor_operator.calls.interface import DrawnShare, Draws
 from eigentensor_operator.calls.service import CallService
@@ -169,19 +170,26 @@ class _Calls:
 
     async def _answered(self, name: str, request: Request) -> Response:
         service, channel = self._service, _hash(name)
+        known = service.served(channel)
         computation = _computation(request.scope["query_string"])
         served, price = service.quoted(channel, computation)
         inputs = await _inputs(service, served, computation, await request.body())
         header = request.headers.get(x402.SIGNATURE)
         if header is None:
-            return _unpaid(service.served(channel), self._where, request, computation, price, inputs)
+            return _unpaid(known, self._where, request, computation, price, inputs)
         payment = x402.read_signature(header)
-        await _turn(service.served(channel), payment.voucher.count)
-        caller = request.client.host if request.client else ""
-        answer = await asyncio.wrap_future(service.take(channel, computation, payment, inputs, caller))
-        payer = service.served(channel).deal.payer
-        paid = {x402.RESPONSE: x402.response(self._where.domain, payer, answer.price, answer.response)}
+        await _turn(known, payment.voucher.count)
+        answer = await _settled(service.take(channel, computation, payment, inputs, address(request.scope)))
+        paid = {x402.RESPONSE: x402.response(self._where.domain, known.deal.payer, answer.price, answer.response)}
         return Response(answer.outputs, media_type=SAFETENSORS, headers=paid)
+
+
+async def _settled(future: "Future[Answer]") -> Answer:
+    """The result of a call's future, which is settled in this event loop's own thread. Raises as it was refused."""
+    turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future.add_done_callback(lambda _: None if turn.done() else turn.set_result(None))
+    await turn
+    return future.result()
 
 
 @lru_cache(256)
@@ -215,7 +223,7 @@ def _unpaid(
     known: ServedChannel, where: Where, request: Request, computation: Computation, price: int, inputs: Inputs
 ) -> Response:
     """What a call would be accepted for."""
-    extra = known.status().to_json() | {"query": urlencode(computation.query()), "inputs": "0x" + inputs.root.hex()}
+    extra = known.status().to_json() | {"query": computation.text(), "inputs": "0x" + inputs.root.hex()}
     accepted = x402.requirements(where.domain, where.token, price, where.seconds, extra)
     detail = f"the call costs {price} wei"
     required = x402.required(str(request.url), accepted, detail)

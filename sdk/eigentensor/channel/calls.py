@@ -8,6 +8,7 @@ by themselves: its terms are the deal's, so it has none, and names its place alo
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self, TypeVar
+from urllib.parse import quote_plus
 
 from eigentensor import merkle
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Struct, Voucher
@@ -52,6 +53,10 @@ class Computation:
         pairs = [(name, root.hex()) for name, root in roots.items() if root != NONE]
         pairs += [("variable", f"{name}:{value}") for name, value in sorted(self.variables.items())]
         return pairs + [("repeat", str(self.repeat))] * (self.repeat != 1)
+
+    def text(self) -> str:
+        """`query` as it stands in a URL."""
+        return "&".join([f"{name}={value if value.isalnum() else quote_plus(value)}" for name, value in self.query()])
 
     @classmethod
     def of_query(cls, pairs: list[tuple[str, str]]) -> Self:

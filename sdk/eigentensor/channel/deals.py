@@ -43,7 +43,7 @@ class Struct(Object):
             return cls(**read(kind, values))
         except (TypeError, ValueError, KeyError) as error:
             raise TaskError(
-                f"the {_words(cls)} is malformed: {error}", fix="Ask whoever sent it to say it again, in this version."
+                f"the {_words(kind)} is malformed: {error}", fix="Ask whoever sent it to say it again, in this version."
             ) from None
 
 
@@ -54,6 +54,7 @@ def _lists(kind: Any) -> tuple[str, ...]:
     return tuple(name for name, item in items.items() if item is int or get_origin(item) is Annotated)
 
 
+@cache
 def _words(kind: type) -> str:
     """A class's name in words."""
     return re.sub("(?<!^)(?=[A-Z])", " ", kind.__name__).lower()

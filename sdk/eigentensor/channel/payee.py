@@ -20,11 +20,12 @@ from eigentensor.task.signatures import is_signed_by
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A voucher and its signature, and the order that it pays for."""
+    """A voucher and its signature, the order that it pays for, and the frontier of the calls that it acknowledges."""
 
     voucher: Voucher
     signature: bytes
     order: bytes
+    frontier: Frontier
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class Payee:
         Raises CallRefused for a voucher that does not pay for it or does not go on from the newest one, ChannelBusy
         where it acknowledges too few calls, ChannelSpent where deposit or deal do not reach.
         """
-        voucher = payment.voucher
-        owed, count = (self.newest.amount, self.newest.count) if self.newest else (0, 0)
+        voucher, newest = payment.voucher, self.newest
+        owed, count = (newest.amount, newest.count) if newest else (0, 0)
         if voucher.channel != self.channel:
             raise CallRefused("the voucher is of another channel", fix="Sign one of this channel.")
         if voucher.count != count + 1:
@@ -100,20 +101,20 @@ class Payee:
             )
         if (over := voucher.amount - owed - self.left) > 0:
             raise ChannelSpent(f"{over} wei more than deposit or deal allow are asked for", over)
-        self._check_acknowledged(voucher)
+        frontier = self._acknowledged(voucher, newest.acked if newest else 0)
         if not is_signed_by(self.deal.payer, hash_of(self.domain, voucher), payment.signature):
             raise CallRefused("the payer did not sign the voucher", fix=f"Sign it with the key of {self.deal.payer}.")
-        return replace(self, pending=(*self.pending, Taken(voucher, payment.signature, order)))
+        return replace(self, pending=(*self.pending, Taken(voucher, payment.signature, order, frontier)))
 
     def executed(self, outputs_root: bytes, number: int) -> tuple[Self, CallReceipt]:
         """The oldest call that waits gave this; batch `number` owes it. Its receipt is to be sent once this is written
         down."""
         taken = self.pending[0]
         receipt = CallReceipt(self.channel, self.count, taken.order, outputs_root, number)
-        frontier, behind = self._at(taken.voucher.acked)
+        behind = self.receipts[taken.frontier.leaves - self.frontier.leaves :]
         after = replace(
-            self, voucher=taken.voucher, signature=taken.signature, frontier=frontier, receipts=(*behind, receipt),
-            pending=self.pending[1:],
+            self, voucher=taken.voucher, signature=taken.signature, frontier=taken.frontier,
+            receipts=(*behind, receipt), pending=self.pending[1:],
         )  # fmt: skip
         return after, receipt
 
@@ -121,8 +122,8 @@ class Payee:
         """Without the calls that wait: each is to be signed anew."""
         return replace(self, pending=())
 
-    def _check_acknowledged(self, voucher: Voucher) -> None:
-        least = self.newest.acked if self.newest else 0
+    def _acknowledged(self, voucher: Voucher, least: int) -> Frontier:
+        """The frontier of the calls that a voucher acknowledges, `least` of them at least. Raises as `taken`."""
         if not least <= voucher.acked <= self.count:
             raise CallRefused(
                 f"the voucher acknowledges {voucher.acked} calls, of {least} to {self.count} that it may",
@@ -130,18 +131,20 @@ class Payee:
             )
         if voucher.count - voucher.acked > self.offer.tail:
             raise ChannelBusy(f"{voucher.count - voucher.acked} calls would not be acknowledged, of {self.offer.tail}")
-        if self._at(voucher.acked)[0].root() != voucher.root:
+        frontier = self._at(voucher.acked)
+        if frontier.root() != voucher.root:
             raise CallRefused(
                 f"the voucher's root is not the one of the first {voucher.acked} calls",
                 fix="Compare the receipts with what is signed: one of the two sides has another result.",
             )
+        return frontier
 
-    def _at(self, acked: int) -> tuple[Frontier, tuple[CallReceipt, ...]]:
-        """The frontier of the first calls, and the receipts behind them."""
-        frontier, new = self.frontier.copy(), acked - self.frontier.leaves
-        for receipt in self.receipts[:new]:
+    def _at(self, acked: int) -> Frontier:
+        """The frontier of the first calls."""
+        frontier = self.frontier.copy()
+        for receipt in self.receipts[: acked - frontier.leaves]:
             frontier.append(call_hash(self.channel, receipt.index, receipt.order, result_of(receipt.outputs_root)))
-        return frontier, self.receipts[new:]
+        return frontier
 
     # ---- The end ----
 
@@ -160,7 +163,7 @@ class Payee:
                 f"the last voucher is of {voucher.amount} wei, {self.amount} are owed",
                 fix=f"Sign one of {self.amount}.",
             )
-        if self._at(voucher.acked)[0].root() != voucher.root:
+        if self._at(voucher.acked).root() != voucher.root:
             raise CallRefused(
                 "the last voucher's root is not the one of all calls", fix="Compare the receipts with it."
             )

@@ -18,6 +18,7 @@ from eigentensor.task.order import Domain
 VERSION = 2
 SCHEME = "eigentensor-channel"
 REQUIRED, SIGNATURE, RESPONSE = "PAYMENT-REQUIRED", "PAYMENT-SIGNATURE", "PAYMENT-RESPONSE"
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def network_of(domain: Domain) -> str:
@@ -83,13 +84,13 @@ def read_required(header: str) -> Mapping[str, Any]:
 
 
 def _header(values: Mapping[str, Any]) -> str:
-    return b64encode(json.dumps(values, separators=(",", ":")).encode()).decode()
+    return b64encode(_ENCODER.encode(values).encode()).decode()
 
 
 def _values(header: str) -> Mapping[str, Any]:
     """The members of a header; none of what is no object in base64."""
     try:
-        values = json.loads(b64decode(header, validate=True))
+        values = json.loads(b64decode(header, validate=True).decode())
     except (binascii.Error, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}

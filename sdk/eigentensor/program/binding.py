@@ -40,7 +40,7 @@ def bind(
     return [
         np.frombuffer(b.data, STORAGE[b.dtype].newbyteorder("<"))
         if b.role is Role.CONSTANT
-        else _tensor(b, tensors[b.name])
+        else bind_one(b, tensors[b.name])
         for b in program.buffers
     ]
 
@@ -92,7 +92,8 @@ def _shaped(
     return {name: flat.reshape(expected[name][1]) for name, (_, flat) in tensors.items()}
 
 
-def _tensor(b: Buffer, value: ArrayLike) -> np.ndarray[Any, Any]:
+def bind_one(b: Buffer, value: ArrayLike) -> np.ndarray[Any, Any]:
+    """The buffer of one record, as `bind` has it. Raises BindingError."""
     storage = STORAGE[b.dtype]
     if hasattr(value, "dtype"):
         array = np.asarray(value)

@@ -44,8 +44,8 @@ def fit(
 
 def check_names(what: str, expected: Mapping[str, object], actual: Mapping[str, object]) -> None:
     """Raises BindingError unless both have the same names; `what` is what they name."""
-    missing, unknown = sorted(expected.keys() - actual.keys()), sorted(actual.keys() - expected.keys())
-    if missing or unknown:
+    if expected.keys() != actual.keys():
+        missing, unknown = sorted(expected.keys() - actual.keys()), sorted(actual.keys() - expected.keys())
         lacks = f"missing {', '.join(missing)}" if missing else ""
         more = f"unknown {', '.join(unknown)}" if unknown else ""
         names = ", ".join(sorted(expected)) or "none"

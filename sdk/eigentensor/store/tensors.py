@@ -19,6 +19,7 @@ from eigentensor.store.headers import LIMIT, TAGS, Entry, entries_of, read_heade
 _TAG_OF = {dtype: tag for tag, dtype in TAGS.items()}
 _DTYPES = {storage: dtype for dtype, storage in STORAGE.items() if dtype not in (DType.BFLOAT16, DType.INDEX)}
 _KNOWN_BYTES = 4096  # of a header that is remembered
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def load_safetensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
@@ -83,13 +84,14 @@ def dump_safetensors(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mappin
 
 def _parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType]) -> Iterator[bytes | memoryview]:
     """A file's bytes: its header, then tensor by tensor."""
-    chosen = {name: dtypes.get(name) or _DTYPES.get(np.asarray(array).dtype) for name, array in tensors.items()}
     header: dict[str, Any] = {}
     offset = 0
     # Wide elements come first: then every tensor is aligned to its elements.
-    names = sorted(tensors, key=lambda name: (-np.asarray(tensors[name]).itemsize, name))
-    for name in names:
-        array, dtype = np.asarray(tensors[name]), chosen[name]
+    arrays = sorted(
+        ((name, np.asarray(array)) for name, array in tensors.items()), key=lambda one: (-one[1].itemsize, one[0])
+    )
+    for name, array in arrays:
+        dtype = dtypes.get(name) or _DTYPES.get(array.dtype)
         if dtype is None or STORAGE[dtype] != array.dtype:
             raise TensorFileError(
                 f"tensor {name!r} has dtype {array.dtype}, which programs do not have",
@@ -98,11 +100,11 @@ def _parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DTy
         place = [offset, offset + array.nbytes]
         header[name] = {"dtype": _TAG_OF[dtype], "shape": list(array.shape), "data_offsets": place}
         offset += array.nbytes
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text = _ENCODER.encode(header).encode()
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
-    for name in names:
-        yield np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8).data
+    for _, array in arrays:
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def bindings_root(path: Path) -> bytes:

@@ -6,6 +6,7 @@ A struct is a dataclass whose fields end their annotation with their Solidity ty
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import methodcaller
 from typing import Any
 
 from eigentensor import abi
@@ -86,7 +87,14 @@ def _separated(chain_id: int, contract: str) -> bytes:
 
 @cache
 def _layout(struct: Any) -> tuple[bytes, tuple[tuple[str, Callable[[Any], bytes]], ...]]:
-    return type_hash(struct), tuple((name, abi.writer(kind)) for name, kind in kinds(struct).items())
+    return type_hash(struct), tuple((name, _writer(kind)) for name, kind in kinds(struct).items())
+
+
+def _writer(kind: str) -> Callable[[Any], bytes]:
+    """The word of a value that fits: nothing is checked a second time."""
+    if kind == "address":
+        return abi.writer(kind)
+    return bytes if kind == "bytes32" else methodcaller("to_bytes", _WORD, "big")
 
 
 def _camel(name: str) -> str:

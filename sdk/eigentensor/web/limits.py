@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from http import HTTPStatus
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -51,7 +50,8 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit, caller, is_kept = self._limit(scope), self._caller(scope), not self._streams(scope)
-        kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+        headers = dict(reversed(scope["headers"]))  # of a name that is there twice the first one counts
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         seen = values = lists = held = 0
 
         async def counted() -> Message:
@@ -71,7 +71,7 @@ class BodyLimit:
                         raise _too_many()
             return message
 
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        declared = headers.get(b"content-length", b"0")
         try:
             if declared.isdigit() and int(declared) > limit:
                 raise _too_large(limit)

@@ -23,7 +23,7 @@ from eigentensor.runtime.sandbox.slots import Slots
 from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH
 
 _PIPE = 1 << 20  # bytes that a pipe holds, where the system lets it
-_LEAST = 1 << 16  # bytes that are read at once at least, where there are as many
+_LEAST = 1 << 12  # bytes that are read at once at least, where there are as many
 _VECTORS = 1024  # pieces that are written at once
 _Of = TypeVar("_Of")
 

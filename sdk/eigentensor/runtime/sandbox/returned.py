@@ -127,5 +127,5 @@ def tensor(take: Callable[[int], NDArray[Any]], parameter: Parameter, what: str)
     data = take(elements * dtype.size)
     if dtype is DType.BOOL and data.size and data.max() > 1:
         raise SandboxError(f"the result {what} is of bools and holds other bytes")
-    storage = STORAGE[dtype]
-    return (data if data.ctypes.data % storage.itemsize == 0 else data.copy()).view(storage)
+    array = data.view(STORAGE[dtype])
+    return array if array.flags.aligned else array.copy()
