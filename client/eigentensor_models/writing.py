@@ -10,11 +10,11 @@ from tinygrad import Tensor, UOp, dtypes
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.errors import BindingError
 from eigentensor.numerics.dtypes import DType
-from eigentensor_client.writing import Sampling
+from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
 from eigentensor_models.matrices import Blocks, Floats, Matrix
-from eigentensor_models.sampling import sampled
+from eigentensor_models.sampling import allowed, sampled
 from eigentensor_models.weights import Quantised, Weight
 
 _DTYPES = {
@@ -36,14 +36,17 @@ class Writer:
         """What it changes."""
         return {"tokens": self.tokens, **self.cache.states()}
 
-    def write(self, prompt: Tensor, position: UOp, **sampling: Tensor) -> Tensor:
+    def write(
+        self, prompt: Tensor, position: UOp, temperature: Tensor, top_k: Tensor, top_p: Tensor, **drawn: Tensor
+    ) -> Tensor:
         """All tokens so far and the next one, which is the prompt's where it has one: not less than zero."""
         places = Tensor.arange(self.length + 1)
         here = places[position : position + 1]
         token = self.tokens[position : position + 1]
         x = self.decoder(token, Place(position, 1, self.length), self.cache)
         scores = self.decoder.scores(x).flatten()
-        new = sampled(scores, position=here.cast(dtypes.uint32), **sampling)
+        among = allowed(scores, temperature, top_k, top_p)
+        new = sampled(scores, temperature, position=here.cast(dtypes.uint32), among=among, **drawn)
         following = (prompt < 0).where(new, prompt)
         return self.tokens.assign((places == here + 1).where(following, self.tokens))
 
@@ -58,7 +61,7 @@ def written(network: Network, context: int) -> GraphProgram:
     Raises BindingError for a context that the model was not made for.
     """
     writer, weights = writer_of(network, context)
-    inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs()}
+    inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
     return _captured(writer.write, inputs, writer, weights, network)
 
 
