@@ -10,6 +10,8 @@ from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, Shape
 from eigentensor.sharding.plan import WorkerPlan
 
+KNOWN = 1024  #: programs that a worker knows from its door at a time, and plans: those that were used last
+
 
 class Work(NamedTuple):
     """A program of a session on tensors by the cluster's numbers: of all inputs, and of results, where 0 keeps none."""

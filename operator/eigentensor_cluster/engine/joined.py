@@ -10,9 +10,10 @@ from eigentensor.cluster import frames
 from eigentensor.cluster.frames import Frame, Hello
 from eigentensor.cluster.pieces import Gathered, puts
 from eigentensor.errors import ConnectionLost, EigenTensorError, ExecutionError, FrameRefused, WorkerLost
+from eigentensor.latest import Latest
 from eigentensor.numerics.dtypes import DType
 from eigentensor.regions.boxes import Box, Shape, extents_of_box, volume
-from eigentensor_cluster.engine.interface import Part, Spent, Work
+from eigentensor_cluster.engine.interface import KNOWN, Part, Spent, Work
 from eigentensor_cluster.peers import Peer
 
 _Answer = asyncio.Future[Any]
@@ -26,7 +27,7 @@ class Joined:
         self.memory, self.is_lost = hello.memory, False
         self.addresses = tuple(hello.exchange.split()) or None
         self._peer, self._tenant = peer, 0
-        self._defined: set[tuple[int, bytes | int]] = set()  # roots and plans, by session
+        self._defined: Latest[tuple[int, bytes | int], bool] = Latest(KNOWN)  # roots and plans, by session
         self._asked: dict[int, _Answer] = {}
         self._gathered: dict[int, Gathered] = {}
 
@@ -59,8 +60,8 @@ class Joined:
     def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
         """As `Worker.share`."""
         self._define(work)
-        if (work.session, part.number) not in self._defined:
-            self._defined.add((work.session, part.number))
+        if not self._defined.use((work.session, part.number)):
+            self._defined[work.session, part.number] = True
             parts = tuple(sorted(part.parts.items()))
             self._send(frames.Assign(part.number, work.root, part.slots, part.addresses, parts))
         return self._ask(frames.Share(part.number, run, work.inputs, work.outputs, work.variables))
@@ -72,8 +73,8 @@ class Joined:
 
     def _define(self, work: Work) -> None:
         self._of(work.session)
-        if (work.session, work.root) not in self._defined:
-            self._defined.add((work.session, work.root))
+        if not self._defined.use((work.session, work.root)):
+            self._defined[work.session, work.root] = True
             self._send(frames.Define(work.encoded))
 
     def get(self, session: int, number: int) -> Awaitable[NDArray[Any]]:
@@ -102,7 +103,7 @@ class Joined:
     def end(self, session: int) -> None:
         """As `Worker.end`."""
         self._send(frames.End(session))
-        self._defined = {(whose, root) for whose, root in self._defined if whose != session}
+        self._defined.forget(lambda key: key[0] == session)
 
     def answer(self, sequence: int, frame: Frame) -> None:
         """What the worker answered. Raises FrameRefused for an answer to nothing."""

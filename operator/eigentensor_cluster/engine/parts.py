@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
+from eigentensor.latest import Latest
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Program, Role
 from eigentensor.regions.boxes import Box, Shape, covers, extents_of_box, reshaped, slices, whole_box, within
@@ -21,6 +22,7 @@ from eigentensor.sharding.plan import WorkerPlan
 Values = NDArray[Any]
 
 READY = 16  #: plans that are held ready, with all memory that they take
+ASSIGNED = 1024  #: of a session that are known
 
 
 class Assigned(NamedTuple):
@@ -54,7 +56,7 @@ class Store:
 
     whole: dict[int, Values] = field(default_factory=dict)
     boxes: dict[int, dict[Any, Boxes]] = field(default_factory=dict)
-    assigned: dict[int, Assigned] = field(default_factory=dict)
+    assigned: Latest[int, Assigned] = field(default_factory=lambda: Latest(ASSIGNED))
 
     def part(self, number: int, axes: Shape, box: Box) -> Values | None:
         """A box of a tensor along some axes of it; None if it is not here."""

@@ -237,7 +237,7 @@ class Recorder:
         named = {name: of_input[place] for place, name in segment.inputs.items()}
         inputs.clear()  # who holds none of them any more frees them with this segment
         freed = self._dropped()
-        if self._signals.get(root) != segment.signals:
+        if self._signals.get(root) != segment.signals or not self.session.has(root):
             self._signals[root] = segment.signals
             self.session.define(segment.program, segment.signals)
         self.session.run(root, named, outputs, freed=freed)
