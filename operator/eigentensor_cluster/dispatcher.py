@@ -307,7 +307,10 @@ class Dispatcher:
         for tensor in job.outputs:
             tensor.places.add(place.worker)
             tensor.settle()
-            if (elements := place.worker.at_hand(session.number, tensor.number)) is not None:
+            elements = spent.small.get(tensor.index)
+            if elements is None:
+                elements = place.worker.at_hand(session.number, tensor.number)
+            if elements is not None:
                 tensor.copy, tensor.made = elements, None
             else:
                 self._copied(session, tensor)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eigentensor.cluster import frames
 from eigentensor.cluster.address import Address
-from eigentensor.cluster.frames import ORDERED, VERSION, Frame, Hello, Role, failure
+from eigentensor.cluster.frames import ORDERED, SMALL, SMALLS, VERSION, Frame, Hello, Role, failure
 from eigentensor.cluster.pieces import Gathered, values
 from eigentensor.errors import BindingError, ConnectionLost, EigenTensorError
 from eigentensor.latest import Latest
@@ -170,13 +170,24 @@ class _Orders:
 
         async def answer() -> None:
             try:
-                seconds, compiled, sent = await spent
+                seconds, compiled, sent, _ = await spent
             except EigenTensorError as error:
                 self._fail(sequence, error)
             else:
-                self._peer.send(frames.Done(sequence, seconds, compiled, sent))
+                self._peer.send(frames.Done(sequence, seconds, compiled, sent, self._small(work)))
 
         self._begin(answer())
+
+    def _small(self, work: Work) -> tuple[tuple[int, bytes], ...]:
+        """The elements of small results that are whole here."""
+        small = list[tuple[int, bytes]]()
+        for index, (number, result) in enumerate(zip(work.outputs, work.program.results, strict=True)):
+            dtype, elements = work.program.parameter(result.buffer)
+            if number and elements * dtype.size <= SMALL and len(small) < SMALLS:
+                value = self._engine.at_hand(work.session, number)
+                if value is not None:
+                    small.append((index, b"".join(piece.data for piece in values(0, value, dtype))))
+        return tuple(small)
 
     def _get(
         self, sequence: int, handle: int, held: Callable[[], Awaitable[NDArray[Any]]], *, is_flat: bool = False
