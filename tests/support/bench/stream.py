@@ -112,8 +112,10 @@ def first_steps() -> None:
                 text=True,
             )
         rounds.append([float(word) for word in run.stdout.split()])
-    for name, *seconds in zip(("first", "second", "third", "fourth", "all (processors)"), *rounds, strict=True):
-        say(f"{name} step, nothing compiled, s: least, median", min(seconds), sorted(seconds)[2])
+    names = (*(f"step {number + 1}, nothing compiled, s" for number in range(4)), "processors' seconds of all four")
+    say("", "least", "median")
+    for name, *seconds in zip(names, *rounds, strict=True):
+        say(name, min(seconds), sorted(seconds)[len(seconds) // 2])
 
 
 def additions() -> None:
