@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ from eigentensor_cluster.sharing import (
 )
 from eigentensor_cluster.tensors import DEPTH, Job, Poison, Tensor, revived
 
+AHEAD = 64  #: runs of a session that are looked through for one that waits for none before it
 LOSSES = 3  #: workers, or processes of them, that may go away with a run before it is taken for the reason
 
 
@@ -216,11 +217,12 @@ class Dispatcher:
                 taken.set_result(None)
             self._claims.popleft()
         while any(place.free for place in self.places.values()):
-            waiting = {number for number, session in self.sessions.items() if self._next(session) is not None}
+            each = ((number, self._next(session)) for number, session in self.sessions.items())
+            waiting = {number: job for number, job in each if job is not None}
             chosen = self._turns.next(self._allowed(waiting))
             if chosen is None:
                 return
-            self._begin(self.sessions[chosen])
+            self._begin(self.sessions[chosen], waiting[chosen])
 
     def _allowed(self, waiting: Collection[int]) -> set[int]:
         """Those of sessions whose members may begin something now; of the others, the first is waited for."""
@@ -234,21 +236,21 @@ class Dispatcher:
         return {number for number, wait in waits.items() if not wait}
 
     def _next(self, session: Session) -> Job | None:
-        """The run that a session begins next, if one can begin. What is lost of its inputs is made again: that may be
-        what begins."""
+        """The run that a session begins next, if one can begin: the first that waits for no result of another. What is
+        lost of its inputs is made again: that may be what begins."""
         while True:
-            before = self.replays
-            for job in list(session.again):
-                if (poison := job.poison) is not None:
-                    session.again.remove(job)
-                    self._poisoned(session, job, poison)
-                elif self._is_ready(session, job):
-                    return job
-            while session.queue and (poison := session.queue[0].poison) is not None:
-                self._poisoned(session, session.queue.popleft(), poison)
-            if session.queue and self._is_ready(session, session.queue[0]):
-                return session.queue[0]
-            if self.replays == before:
+            before, over = self.replays, False
+            for jobs in (session.again, session.queue):
+                for job in list(islice(jobs, None if jobs is session.again else AHEAD)):
+                    if job.is_waiting:
+                        continue
+                    if (poison := job.poison) is not None:
+                        jobs.remove(job)
+                        self._poisoned(session, job, poison)
+                        over = True
+                    elif self._is_ready(session, job):
+                        return job
+            if self.replays == before and not over:
                 return None
 
     def _is_ready(self, session: Session, job: Job) -> bool:
@@ -267,9 +269,7 @@ class Dispatcher:
         self.replays += len(jobs)
         session.again.extend(jobs)
 
-    def _begin(self, session: Session) -> None:
-        job = self._next(session)
-        assert job is not None
+    def _begin(self, session: Session, job: Job) -> None:
         (session.again if job in session.again else session.queue).remove(job)
         session.under_way += 1
         expected = job.recipe.defined.seconds or QUANTUM
@@ -382,7 +382,10 @@ class Dispatcher:
         for tensor in job.outputs:
             tensor.places.add(place.worker)
             tensor.settle()
-            if (elements := place.worker.at_hand(session.number, tensor.number)) is not None:
+            elements = spent.small.get(tensor.index)
+            if elements is None:
+                elements = place.worker.at_hand(session.number, tensor.number)
+            if elements is not None:
                 tensor.copy, tensor.made = elements, None
             else:
                 self._copied(session, tensor)

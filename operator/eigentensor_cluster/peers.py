@@ -21,6 +21,8 @@ class Peer:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kinds: Collection[Kind]) -> None:
         self.writer, self.sent = writer, 0
+        self._waiting = list[bytes]()
+        self._loop = asyncio.get_running_loop()
         self._reader, self._frames = reader, Reader(kinds)
         writer.transport.set_write_buffer_limits(PENDING)
 
@@ -33,13 +35,23 @@ class Peer:
         self._frames.accept(kinds)
 
     def send(self, frame: Frame) -> int:
-        """Sends a frame as soon as there is room; its sequence number. What goes to who is away is lost."""
+        """Sends a frame, with all others of this turn of the event loop; its sequence number. What goes to who is away
+        is lost."""
+        data = encode(frame, self.sent + 1)
         self.sent += 1
-        self.writer.write(encode(frame, self.sent))
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
         return self.sent
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting and not self.writer.is_closing():
+            self.writer.writelines(waiting)
 
     async def drained(self) -> None:
         """Returns when not much waits to be sent. Raises ConnectionLost."""
+        self._flush()
         try:
             await self.writer.drain()
         except OSError as error:
@@ -77,11 +89,12 @@ class Peer:
 
     def close(self) -> None:
         """Ends the connection when what waits is sent."""
+        self._flush()
         self.writer.close()
 
     async def ended(self) -> None:
         """Ends it, and returns when it has ended: soon, whatever the other side does."""
-        self.writer.close()
+        self.close()
         try:
             async with asyncio.timeout(LAST):
                 await self.writer.wait_closed()

@@ -13,8 +13,9 @@ from weakref import finalize
 from eigentensor import merkle
 from eigentensor.cluster import frames
 from eigentensor.cluster.pieces import Gathered
-from eigentensor.cluster.session import check_inputs_alone
+from eigentensor.cluster.session import PROGRAMS, check_inputs_alone
 from eigentensor.errors import BindingError, ConfigError, EigenTensorError, FormatError, FrameRefused, LimitError
+from eigentensor.latest import Latest
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import decode
 from eigentensor.program.fitting import check_variables, wanted
@@ -25,12 +26,13 @@ from eigentensor_cluster.tensors import Defined, Job, Poison, Recipe, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a session may have at a time: bytes and handles of tensors, programs, runs that wait. A client whose runs
-    are as many waits itself: its frames are not read meanwhile."""
+    """What a session may have at a time: bytes and handles of tensors, programs, runs that wait. Of more programs those
+    are forgotten that were defined or run longest ago. A client whose runs are as many waits itself: its frames are not
+    read meanwhile."""
 
     held: int = 8 << 30
     handles: int = 1 << 16
-    programs: int = 1 << 10
+    programs: int = PROGRAMS
     queued: int = 1 << 12
 
 
@@ -52,7 +54,7 @@ class Session:
     quota: Quota
     numbers: Iterator[int]  #: of the tensors of the whole cluster
     tensors: dict[int, Tensor] = field(default_factory=dict)
-    programs: dict[bytes, Defined | Poison] = field(default_factory=dict)
+    programs: Latest[bytes, Defined | Poison] = field(init=False)
     queue: deque[Job] = field(default_factory=deque)  #: in order
     again: deque[Job] = field(default_factory=deque)  #: what was lost: before the others
     under_way: int = 0
@@ -70,6 +72,9 @@ class Session:
     refused: list[tuple[int, str, Poison]] = field(default_factory=list)  #: frames and kinds of which nothing comes
     _gathered: Gathered | None = None
     _skipped: int = 0  # the tensor whose further pieces are passed over
+
+    def __post_init__(self) -> None:
+        self.programs = Latest(self.quota.programs)
 
     @property
     def is_full(self) -> bool:
@@ -154,18 +159,13 @@ class Session:
             root = merkle.program_root(frame.program)
         except FormatError as error:
             raise FrameRefused(sequence, f"DEFINE is of no program: {error}") from error
-        if isinstance(known := self.programs.get(root), Defined):
+        if isinstance(known := self.programs.use(root), Defined):
             known.signals = frame.signals
-            return
-        if len(self.programs) >= self.quota.programs and isinstance(program, Program):
-            what = f"a session has {self.quota.programs:,} programs at most"
-            program = LimitError(what, fix="Begin another one.")
-        if isinstance(program, Program):
+        elif isinstance(program, Program):
             self.programs[root] = Defined(root, program, frame.program, frame.signals)
         else:
             self.refused.append((sequence, "DEFINE", poison := Poison(sequence, program)))
-            if len(self.programs) < 2 * self.quota.programs:
-                self.programs[root] = poison
+            self.programs[root] = poison
 
     def _put(self, sequence: int, frame: frames.Put) -> None:
         if self._gathered is None and frame.offset and frame.handle == self._skipped:
@@ -221,7 +221,7 @@ class Session:
         self._free(frame.freed)
 
     def _recipe(self, sequence: int, frame: frames.Run) -> Recipe | Poison:
-        defined = self.programs.get(frame.root)
+        defined = self.programs.use(frame.root)
         if defined is None:
             return Poison(sequence, BindingError(f"program {frame.root.hex()} is not defined in this session"))
         if isinstance(defined, Poison):

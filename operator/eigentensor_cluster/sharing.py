@@ -219,7 +219,9 @@ class Sharing:
         for tensor in job.outputs:
             self._lay(tensor, shared)
         spent = [one.result() for one in asked]
-        return Spent(*(sum(of) for of in zip(*spent, strict=True)))
+        return Spent(
+            sum(one.seconds for one in spent), sum(one.compiled for one in spent), sum(one.sent for one in spent)
+        )
 
     async def _part(self, worker: Worker, work: Work, run: int, part: Part, name: str) -> Spent:
         spent = await worker.share(work, run, part)

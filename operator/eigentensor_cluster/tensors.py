@@ -154,6 +154,11 @@ class Job:
         return next((one.poison for one in self.recipe.inputs if one.poison is not None), None)
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether another run is to make one of its inputs."""
+        return any(one.is_pending for one in self.recipe.inputs)
+
+    @property
     def is_ready(self) -> bool:
         """Whether all inputs are somewhere."""
         return all(one.is_there for one in self.recipe.inputs)

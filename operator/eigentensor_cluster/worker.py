@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from eigentensor.cluster import frames
 from eigentensor.cluster.address import Address
-from eigentensor.cluster.frames import ORDERED, VERSION, Frame, Hello, Role, failure
+from eigentensor.cluster.frames import ORDERED, SMALL, SMALLS, VERSION, Frame, Hello, Role, failure
 from eigentensor.cluster.pieces import Gathered, values
 from eigentensor.errors import BindingError, ConnectionLost, EigenTensorError
+from eigentensor.latest import Latest
 from eigentensor.merkle import program_root
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import SEMANTICS, decode
@@ -23,7 +24,7 @@ from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.engine.exchange import Exchange
 from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.engine.inprocess import InProcess
-from eigentensor_cluster.engine.interface import Part, Spent, Work
+from eigentensor_cluster.engine.interface import KNOWN, Part, Spent, Work
 from eigentensor_cluster.peers import Peer, connect
 
 
@@ -76,8 +77,8 @@ class _Orders:
         """`joined` is called with the name that the door gives."""
         self._engine, self._peer, self._joined = engine, peer, joined
         self._session = 0
-        self._programs: dict[int, dict[bytes, tuple[Program, bytes]]] = {}
-        self._plans: dict[int, dict[int, frames.Assign]] = {}
+        self._programs: Latest[tuple[int, bytes], tuple[Program, bytes]] = Latest(KNOWN)
+        self._plans: Latest[tuple[int, int], frames.Assign] = Latest(KNOWN)
         self._dtypes: dict[int, dict[int, DType]] = {}
         self._gathered: Gathered | None = None
         self._boxed: frames.Boxed | None = None  # what the tensor is a box of that comes next
@@ -92,7 +93,7 @@ class _Orders:
             case frames.Tenant(session):
                 self._session = session
             case frames.Define(encoded):
-                self._programs.setdefault(self._session, {})[program_root(encoded)] = decode(encoded), encoded
+                self._programs[self._session, program_root(encoded)] = decode(encoded), encoded
             case frames.Put():
                 self._put(sequence, frame)
             case frames.Boxed():
@@ -100,7 +101,7 @@ class _Orders:
             case frames.Run():
                 self._run(sequence, frame)
             case frames.Assign():
-                self._plans.setdefault(self._session, {})[frame.number] = frame
+                self._plans[self._session, frame.number] = frame
             case frames.Share():
                 self._share(sequence, frame)
             case frames.Stop(run):
@@ -116,8 +117,8 @@ class _Orders:
                 for handle in handles:
                     self._dtypes.get(self._session, {}).pop(handle, None)
             case frames.End(session):
-                self._programs.pop(session, None)
-                self._plans.pop(session, None)
+                self._programs.forget(lambda key: key[0] == session)
+                self._plans.forget(lambda key: key[0] == session)
                 self._dtypes.pop(session, None)
                 self._engine.end(session)
             case frames.Failed():
@@ -138,19 +139,21 @@ class _Orders:
 
     def _run(self, sequence: int, frame: frames.Run) -> None:
         try:
-            program, encoded = self._programs[self._session][frame.root]
+            program, encoded = self._program(frame.root)
             work = Work(self._session, frame.root, program, encoded, frame.inputs, frame.outputs, frame.variables)
             spent = self._engine.run(work)
-        except (KeyError, EigenTensorError) as error:
+        except EigenTensorError as error:
             self._fail(sequence, error)
             return
         self._execute(sequence, work, spent)
 
     def _share(self, sequence: int, frame: frames.Share) -> None:
         try:
-            assign = self._plans[self._session][frame.plan]
-            program, encoded = self._programs[self._session][assign.root]
-        except KeyError as error:
+            assign = self._plans.use((self._session, frame.plan))
+            if assign is None:
+                raise BindingError("the plan is not at this worker")
+            program, encoded = self._program(assign.root)
+        except BindingError as error:
             self._fail(sequence, error)
             return
         work = Work(self._session, assign.root, program, encoded, frame.inputs, frame.outputs, frame.variables)
@@ -166,13 +169,24 @@ class _Orders:
 
         async def answer() -> None:
             try:
-                seconds, compiled, sent = await spent
+                seconds, compiled, sent, _ = await spent
             except EigenTensorError as error:
                 self._fail(sequence, error)
             else:
-                self._peer.send(frames.Done(sequence, seconds, compiled, sent))
+                self._peer.send(frames.Done(sequence, seconds, compiled, sent, self._small(work)))
 
         self._begin(answer())
+
+    def _small(self, work: Work) -> tuple[tuple[int, bytes], ...]:
+        """The elements of small results that are whole here."""
+        small = list[tuple[int, bytes]]()
+        for index, (number, result) in enumerate(zip(work.outputs, work.program.results, strict=True)):
+            dtype, elements = work.program.parameter(result.buffer)
+            if number and elements * dtype.size <= SMALL and len(small) < SMALLS:
+                value = self._engine.at_hand(work.session, number)
+                if value is not None:
+                    small.append((index, b"".join(piece.data for piece in values(0, value, dtype))))
+        return tuple(small)
 
     def _get(
         self, sequence: int, handle: int, held: Callable[[], Awaitable[NDArray[Any]]], *, is_flat: bool = False
@@ -192,9 +206,15 @@ class _Orders:
 
         self._begin(answer())
 
-    def _fail(self, sequence: int, error: Exception) -> None:
-        known = error if isinstance(error, EigenTensorError) else BindingError("the program is not at this worker")
-        self._peer.send(failure(sequence, sequence, known))
+    def _program(self, root: bytes) -> tuple[Program, bytes]:
+        """A program of the session whose orders come. Raises BindingError."""
+        program = self._programs.use((self._session, root))
+        if program is None:
+            raise BindingError("the program is not at this worker")
+        return program
+
+    def _fail(self, sequence: int, error: EigenTensorError) -> None:
+        self._peer.send(failure(sequence, sequence, error))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -47,10 +47,10 @@ def execute(
     for iteration in range(repeat):
         buffers = list(bound)
         values = iteration_values(program, variables or {}, iteration)
-        for number, result in enumerate(calls(program, bound, values)):
-            buffers.append(result)
+        for number, written in enumerate(calls(program, bound, values)):
+            buffers.append(written)
             if observe is not None:
-                observe(iteration * len(program.calls) + number, result)
+                observe(iteration * len(program.calls) + number, written)
         for i, name in states:
             bound[i] = buffers[program.new_states[name].buffer]
     return collect(program, buffers)
@@ -70,13 +70,18 @@ def calls(program: Program, tensors: Sequence[Values], variables: Sequence[int])
     """The flat result of each call of one iteration, in order, from flat tensors and the values of the variables."""
     buffers = list(tensors)
     for number in range(len(program.calls)):
-        dtype, count = program.parameter(len(buffers))
-        parts = [
-            elements(program, buffers, number, np.arange(start, min(start + LANES, count)), variables)
-            for start in range(0, count, LANES)
-        ]
-        buffers.append(np.concatenate(parts) if parts else np.empty(0, STORAGE[dtype]))
+        buffers.append(result(program, buffers, number, variables))
         yield buffers[-1]
+
+
+def result(program: Program, buffers: Sequence[Values], call: int, variables: Sequence[int]) -> Values:
+    """The flat result of one call, from flat buffers and the values of the program's variables."""
+    dtype, count = program.parameter(len(program.buffers) + call)
+    parts = [
+        elements(program, buffers, call, np.arange(start, min(start + LANES, count)), variables)
+        for start in range(0, count, LANES)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, STORAGE[dtype])
 
 
 def elements(

@@ -1,8 +1,10 @@
 """Programs on several workers: the bits of the reference, whatever is where, and nothing read that was not sent."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from threading import active_count
 from typing import Any
 
 import numpy as np
@@ -131,6 +133,18 @@ def test_states_go_on_from_iteration_to_iteration() -> None:
         runs = Sharded(program, bound, workers=3, hints=place(program, 3), device="PYTHON")
         for _ in range(2):
             assert same(poison(runs).run({"x": given["x"]}, repeat=4), results)
+
+
+def test_programs_take_turns_on_threads_and_never_wait_for_each_other() -> None:
+    network = sharded.Network(lambda: sharded.Mlp(12, 16, 6), (7, 12))
+    graph = network.captured()
+    every = [Sharded(graph.program, graph.weights, workers=3, device="PYTHON") for _ in range(6)]
+    with ThreadPoolExecutor(6) as several:
+        first, *others = several.map(lambda runs: runs.run({"x": network.input}), every)
+    threads = active_count()
+    for runs in every:
+        assert same(runs.run({"x": network.input}), first)
+    assert active_count() == threads and all(same(other, first) for other in others)
 
 
 def fail(*_: Any) -> None:

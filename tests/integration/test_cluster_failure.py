@@ -13,7 +13,7 @@ from eigentensor.errors import NotAdmitted, WorkerLost
 from eigentensor.program.codec import SEMANTICS
 from eigentensor_cluster.peers import connect
 from eigentensor_cluster.tensors import DEPTH
-from support.clusters import F32, Training, added, cluster, losses_of, square
+from support.clusters import F32, Training, added, cluster, data, losses_of, square, stepped
 
 
 def test_workers_go_away_in_the_middle_of_training_and_the_losses_are_the_same_bits(tmp_path: Path) -> None:
@@ -103,15 +103,34 @@ def test_a_worker_that_speaks_nonsense_is_let_go_and_its_work_is_done_by_others(
         session.put(1, square(), F32)
         session.run(root, {"x": 1, "y": 1}, {"output": 2})
 
-        async def lying() -> None:
+        async def lying(asked: int, small: tuple[tuple[int, bytes], ...]) -> None:
             peer = await connect(c.address, set(Kind))
             peer.send(Hello(VERSION, SEMANTICS, Role.WORKER, slots=1, name="host", device="CPU"))
             async for chunk in peer.chunks():
-                for _, frame in chunk:
+                for sequence, frame in chunk:
                     if isinstance(frame, frames.Run):
-                        peer.send(frames.Done(99, 0.0, 0))
+                        peer.send(frames.Done(asked or sequence, 0.0, 0, 0, small))
             await peer.ended()
 
-        c.do(lying())
+        c.do(lying(99, ()))
+        c.do(lying(0, ((0, b"too few"),)))
         c.here()
         assert np.array_equal(session.get(2), square() * 2)
+        session.run(root, {"x": 1, "y": 1}, {"output": 3})
+        assert np.array_equal(session.get(3), square() * 2)
+
+
+def test_a_number_that_was_made_is_at_hand_though_its_worker_goes_away(tmp_path: Path) -> None:
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        worker = c.joined()
+        root = session.define(stepped())
+        for handle, value in zip((1, 2, 3), (*data(0), np.zeros((6, 1), np.float32)), strict=True):
+            session.put(handle, value, F32)
+        session.run(root, {"x": 1, "y": 2, "w": 3}, {"new": 4, "loss": 5})
+        [inside] = c.dispatcher.sessions.values()
+        c.until(lambda: inside.runs == 1)
+        worker.cancel()
+        c.until(lambda: not c.dispatcher.places)
+        loss = session.get(5)
+        _, y = data(0)
+        assert loss.shape == () and np.isclose(loss, (y * y).sum())

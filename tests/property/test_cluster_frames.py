@@ -29,6 +29,7 @@ handles = st.lists(u64, max_size=12).map(tuple)
 seconds = st.floats(0.0, 1e9).map(abs)
 values = st.lists(i32, max_size=4).map(tuple)
 signals = st.dictionaries(u32, names, max_size=5).map(lambda named: tuple(sorted(named.items())))
+small = st.lists(st.tuples(u16, st.binary(max_size=frames.SMALL)), max_size=frames.SMALLS).map(tuple)
 workers = st.lists(st.builds(frames.Worked, names, u64, seconds), max_size=3).map(tuple)
 
 
@@ -108,7 +109,7 @@ SOME = st.one_of(
     st.builds(frames.Statistics, u64, u64, u64, u64, u64, u64, workers, u64),
     st.builds(frames.Report, u64, names),
     st.builds(frames.Failed, u64, u64, names, names, names),
-    st.builds(frames.Done, u64, seconds, u32, u64),
+    st.builds(frames.Done, u64, seconds, u32, u64, small),
 )  # fmt: skip
 
 

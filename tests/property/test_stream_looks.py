@@ -1,6 +1,7 @@
-"""Looking at a value changes no later bit: wherever a stream's segments end, all its values are the same."""
+"""Looking at a value changes no later bit, and neither does what executes: wherever a stream's segments end, and in
+whatever tier each of them is executed each time, all its values are the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.local import LocalSession
+from eigentensor.cluster.tiers import Tier, Tiers
 from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body
 from eigentensor.stream.operations import encoded
 from eigentensor.stream.recorder import Recorder, Value
 
@@ -104,3 +107,47 @@ def test_so_they_have_in_hundreds_of_streams_and_compiled() -> None:
         check(Random(seed), REFERENCE)
     for seed in range(6):
         check(Random(seed), COMPILED)
+
+
+class Drawn(Tiers):
+    """At each sight any tier, and any of the bodies are heavy."""
+
+    random = Random(0)
+
+    def of(self, bodies: int, heavy: int, sight: int, *, at_once: bool) -> Tier:
+        return self.random.choice(list(Tier))
+
+    def heavy(self, evaluations: Mapping[Body, int]) -> frozenset[Body]:
+        return frozenset(body for body in evaluations if self.random.random() < 0.5)
+
+
+def turns_of(steps: list[Step], looks: set[int], tiers: Tiers) -> list[bytes]:
+    """What is seen of the steps at these looks, in four turns: segments come again and again."""
+    own, seen = Recorder(LocalSession(tiers=tiers)), []
+    numbers = np.random.default_rng(1).standard_normal((4, 2, 4, 4)).astype(np.float32)
+    for arrays in numbers:
+        values = [own.put(array, DType.FLOAT32) for array in arrays]
+        for number, step in enumerate(steps):
+            values.append(step(own, values))
+            if number in looks:
+                seen.append(own.read(values[-1]).tobytes())
+        seen += [own.read(value).tobytes() for value in values]
+    own.session.close()
+    return seen
+
+
+def check_tiers(random: Random, looks: int) -> None:
+    steps, Drawn.random = [chosen(random) for _ in range(STEPS)], random
+    places = set(random.sample(range(STEPS), looks))
+    assert turns_of(steps, places, Drawn()) == turns_of(steps, places, REFERENCE)
+
+
+@pytest.mark.parametrize("seed", [100, 101, 102])
+def test_whatever_tier_is_drawn_at_each_sight_all_values_have_the_same_bits(seed: int) -> None:
+    check_tiers(Random(seed), 1)
+
+
+@pytest.mark.slow
+def test_so_they_have_in_many_streams_whose_tiers_are_drawn() -> None:
+    for seed in range(40):
+        check_tiers(Random(seed), 3)

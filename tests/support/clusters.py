@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from eigentensor.cluster.address import Address
 from eigentensor.cluster.remote import RemoteSession
+from eigentensor.errors import ExecutionError
 from eigentensor.graph import GraphBuilder
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
@@ -162,6 +163,32 @@ class Lying(Programs):
             wrong = changed["output"].reshape(-1).view("u1")
             wrong[4932 % len(wrong)] ^= 1
         return changed, compiled
+
+
+class Held(Programs):
+    """Executes programs with these roots when it may."""
+
+    def __init__(self, *roots: bytes, slots: int) -> None:
+        super().__init__(is_trusting=True, device="CPU", slots=slots)
+        self.roots, self.may = roots, threading.Event()
+
+    def run(self, session: int, root: bytes, *arguments: Any) -> tuple[Tensors, int]:
+        if root in self.roots:
+            assert self.may.wait(60)
+        return super().run(session, root, *arguments)
+
+
+class Failing(Programs):
+    """Executes all programs but those with these roots."""
+
+    def __init__(self, *roots: bytes, slots: int) -> None:
+        super().__init__(is_trusting=True, device="PYTHON", slots=slots)
+        self.roots = roots
+
+    def run(self, session: int, root: bytes, *arguments: Any) -> tuple[Tensors, int]:
+        if root in self.roots:
+            raise ExecutionError("this one fails")
+        return super().run(session, root, *arguments)
 
 
 def liar() -> InProcess:

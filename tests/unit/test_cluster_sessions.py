@@ -93,9 +93,21 @@ def test_bytes_that_are_no_program_and_programs_with_weights_are_refused_where_t
         client.send(frames.Define(b"nonsense"))
 
 
-def test_a_session_holds_no_more_than_its_quota() -> None:
-    client = Client(of := session(held=200, handles=5, programs=1))
+def test_of_many_programs_those_are_forgotten_that_were_defined_or_run_longest_ago() -> None:
+    client = Client(of := session(programs=2))
     client.send(frames.Define(ADDED), frames.Define(encode(added(3))))
+    client.put(1)
+    client.send(frames.Run(ROOT, (1, 1), (2,)), frames.Define(encode(added(5))))
+    gone = client.send(frames.Run(merkle.program_root(encode(added(3))), (1, 1), (3,)))
+    client.send(frames.Run(ROOT, (1, 1), (4,)))
+    assert of.tensors[2].poison is of.tensors[4].poison is None and len(of.programs) == 2
+    assert poison(of, 3).cause == gone and "is not defined in this session" in str(poison(of, 3).error)
+    assert len(of.queue) == 2 and of.queue[0].recipe.defined.root == ROOT  # what waits keeps its program
+
+
+def test_a_session_holds_no_more_than_its_quota() -> None:
+    client = Client(of := session(held=200, handles=5))
+    client.send(frames.Define(ADDED))
     for handle in (1, 2, 3):
         client.put(handle)
     refused = client.put(4)
@@ -107,9 +119,8 @@ def test_a_session_holds_no_more_than_its_quota() -> None:
     client.send(frames.Free((1, 2, 5)))
     client.put(7, square(2))
     assert poison(of, 7)  # what waits for the run is held still
-    client.send(frames.Run(merkle.program_root(encode(added(3))), (), (8,)))
-    assert "has 1 programs at most" in str(poison(of, 8).error)
-    client.put(9, np.zeros((0, 1), np.float32)), client.put(10, np.zeros((0, 1), np.float32))
+    for handle in (8, 9, 10):
+        client.put(handle, np.zeros((0, 1), np.float32))
     assert "has 5 tensors at most" in str(poison(of, 10).error)
 
 

@@ -11,7 +11,8 @@ import pytest
 from safetensors.numpy import load_file
 
 import eigentensor.gt as gt
-from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.local import LocalSession
+from eigentensor.cluster.tiers import Tiers
 from eigentensor.errors import BindingError, CaptureError, ConfigError, ExecutionError
 from eigentensor.gt import connection, nn
 from eigentensor.gt.nn import SGD, Adam, Linear, Module

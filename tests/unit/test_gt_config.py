@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import eigentensor.gt as gt
-from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.local import LocalSession
 from eigentensor.cluster.log import Event, parse_log
+from eigentensor.cluster.tiers import Tiers
 from eigentensor.errors import ConfigError
 from eigentensor.gt import connection
 from eigentensor.gt.commands import command, execute

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import eigentensor.gt as gt
-from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.local import LocalSession
+from eigentensor.cluster.tiers import Tiers
 from eigentensor.gt import connection, nn
 from eigentensor.stream.gradients import RULES, Leaf, Step
 from support.programs.eager_gradients import CASES, GIVEN, INPUTS, taken, weights

@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from eigentensor import reference
-from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.local import LocalSession
 from eigentensor.cluster.resident import Resident, room, with_inputs_alone
+from eigentensor.cluster.tiers import Tiers
 from eigentensor.errors import BindingError
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode, encode

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from eigentensor.cluster.local import LocalSession, Tiers
+from eigentensor.cluster.local import LocalSession
+from eigentensor.cluster.tiers import Tiers
 from eigentensor.errors import BindingError, CaptureError
 from eigentensor.graph import GraphBuilder
 from eigentensor.numerics.dtypes import DType

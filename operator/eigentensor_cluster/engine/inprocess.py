@@ -80,12 +80,11 @@ class InProcess:
     def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
         """As `Worker.share`."""
         store = self._store(work.session)
-        if part.number not in store.assigned:
+        if (assigned := store.assigned.use(part.number)) is None:
             slots = tuple(part.addresses[at] for at in part.slots)
-            store.assigned[part.number] = Assigned(work.program, slots, part.parts)
+            assigned = store.assigned[part.number] = Assigned(work.program, slots, part.parts)
         for number in filter(None, work.outputs):
             store.forget(number)
-        assigned = store.assigned[part.number]
         mail = self.exchange.begin(run, assigned.slots, assigned.parts.keys())
         jobs = [
             self._threads.run(partial(self._executed, store, work, part.number, assigned, slot, mail))

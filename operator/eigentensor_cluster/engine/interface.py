@@ -5,10 +5,13 @@ from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
+from eigentensor.cluster.session import NOTHING
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, Shape
 from eigentensor.sharding.plan import WorkerPlan
+
+KNOWN = 1024  #: programs that a worker knows from its door at a time, and plans: those that were used last
 
 
 class Work(NamedTuple):
@@ -33,11 +36,13 @@ class Part(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What an execution took: seconds of a slot, kernels that were compiled for it, and bytes sent to other slots."""
+    """What an execution took: seconds of a slot, kernels that were compiled for it, and bytes sent to other slots.
+    `small` are results that came with it, by number of the result."""
 
     seconds: float
     compiled: int
     sent: int = 0
+    small: Mapping[int, NDArray[Any]] = NOTHING
 
 
 class Worker(Protocol):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,9 +11,11 @@ from eigentensor.cluster import frames
 from eigentensor.cluster.frames import Frame, Hello
 from eigentensor.cluster.pieces import Gathered, puts
 from eigentensor.errors import ConnectionLost, EigenTensorError, ExecutionError, FrameRefused, WorkerLost
+from eigentensor.latest import Latest
 from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, Shape, extents_of_box, volume
-from eigentensor_cluster.engine.interface import Part, Spent, Work
+from eigentensor_cluster.engine.interface import KNOWN, Part, Spent, Work
 from eigentensor_cluster.peers import Peer
 
 _Answer = asyncio.Future[Any]
@@ -26,8 +29,8 @@ class Joined:
         self.node, self.memory, self.is_lost = hello.node, hello.memory, False
         self.addresses = tuple(hello.exchange.split()) or None
         self._peer, self._tenant = peer, 0
-        self._defined: set[tuple[int, bytes | int]] = set()  # roots and plans, by session
-        self._asked: dict[int, _Answer] = {}
+        self._defined: Latest[tuple[int, bytes | int], bool] = Latest(KNOWN)  # roots and plans, by session
+        self._asked: dict[int, tuple[_Answer, Program | None]] = {}  # with the program that is run
         self._gathered: dict[int, Gathered] = {}
 
     async def put(self, session: int, number: int, value: NDArray[Any], dtype: DType) -> None:
@@ -54,13 +57,13 @@ class Joined:
     def run(self, work: Work) -> Awaitable[Spent]:
         """As `Worker.run`."""
         self._define(work)
-        return self._ask(frames.Run(work.root, work.inputs, work.outputs, work.variables))
+        return self._ask(frames.Run(work.root, work.inputs, work.outputs, work.variables), work.program)
 
     def share(self, work: Work, run: int, part: Part) -> Awaitable[Spent]:
         """As `Worker.share`."""
         self._define(work)
-        if (work.session, part.number) not in self._defined:
-            self._defined.add((work.session, part.number))
+        if not self._defined.use((work.session, part.number)):
+            self._defined[work.session, part.number] = True
             parts = tuple(sorted(part.parts.items()))
             self._send(frames.Assign(part.number, work.root, part.slots, part.addresses, parts))
         return self._ask(frames.Share(part.number, run, work.inputs, work.outputs, work.variables))
@@ -72,8 +75,8 @@ class Joined:
 
     def _define(self, work: Work) -> None:
         self._of(work.session)
-        if (work.session, work.root) not in self._defined:
-            self._defined.add((work.session, work.root))
+        if not self._defined.use((work.session, work.root)):
+            self._defined[work.session, work.root] = True
             self._send(frames.Define(work.encoded))
 
     def get(self, session: int, number: int) -> Awaitable[NDArray[Any]]:
@@ -102,16 +105,16 @@ class Joined:
     def end(self, session: int) -> None:
         """As `Worker.end`."""
         self._send(frames.End(session))
-        self._defined = {(whose, root) for whose, root in self._defined if whose != session}
+        self._defined.forget(lambda key: key[0] == session)
 
     def answer(self, sequence: int, frame: Frame) -> None:
         """What the worker answered. Raises FrameRefused for an answer to nothing."""
         asked = frame.asked if isinstance(frame, frames.Value | frames.Done | frames.Failed) else 0
-        future = self._asked.get(asked)
-        if future is None:
+        if asked not in self._asked:
             raise FrameRefused(sequence, "a worker answers what nobody asked")
+        future, program = self._asked[asked]
         try:
-            value = self._value(sequence, frame)
+            value = self._value(sequence, frame, program)
         except EigenTensorError as error:
             if isinstance(error, FrameRefused):
                 raise
@@ -129,15 +132,16 @@ class Joined:
     def lose(self) -> None:
         """It is away: whoever waits for an answer has WorkerLost."""
         self.is_lost = True
-        for future in self._asked.values():
+        for future, _ in self._asked.values():
             if not future.done():
                 future.set_exception(self._away())
         self._asked.clear()
 
-    def _value(self, sequence: int, frame: Frame) -> Any:
+    def _value(self, sequence: int, frame: Frame, program: Program | None) -> Any:
         """What an answer gives, or the error that it reports; None if more is to come."""
         if isinstance(frame, frames.Done):
-            return Spent(frame.seconds, frame.compiled, frame.sent)
+            small = {number: _result(sequence, program, number, data) for number, data in frame.small}
+            return Spent(frame.seconds, frame.compiled, frame.sent, small)
         if isinstance(frame, frames.Failed):
             return frames.error_of(frame)
         assert isinstance(frame, frames.Value)
@@ -152,9 +156,9 @@ class Joined:
             self._tenant = session
             self._send(frames.Tenant(session))
 
-    def _ask(self, frame: Frame) -> _Answer:
+    def _ask(self, frame: Frame, program: Program | None = None) -> _Answer:
         future: _Answer = asyncio.get_running_loop().create_future()
-        self._asked[self._send(frame)] = future
+        self._asked[self._send(frame)] = future, program
         return future
 
     def _send(self, frame: Frame) -> int:
@@ -164,3 +168,16 @@ class Joined:
 
     def _away(self) -> WorkerLost:
         return WorkerLost(f"worker {self.name} on {self.host} went away")
+
+
+def _result(sequence: int, program: Program | None, number: int, data: bytes) -> NDArray[Any]:
+    """The result of this number of a program, of its bytes. Raises FrameRefused for what is none."""
+    if program is None or number >= len(program.results):
+        raise FrameRefused(sequence, f"there is no result {number}")
+    result = program.results[number]
+    piece = frames.Put(number, program.parameter(result.buffer).dtype, result.shape, 0, data)
+    if len(data) != prod(result.shape) * piece.dtype.size:
+        raise FrameRefused(sequence, f"result {number} has {len(data)} bytes")
+    gathered = Gathered(piece)
+    gathered.add(sequence, piece)
+    return gathered.array()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
+from eigentensor.latest import Latest
 from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, Shape, covers, extents_of_box, reshaped, slices, whole_box, within
 from eigentensor.runtime.sandbox.boxed import SlotPart
@@ -20,6 +21,7 @@ from eigentensor.sharding.plan import WorkerPlan
 Values = NDArray[Any]
 
 READY = 16  #: plans that are held ready, with all memory that they take
+ASSIGNED = 1024  #: of a session that are known
 
 
 class Key(NamedTuple):
@@ -61,7 +63,7 @@ class Store:
 
     whole: dict[int, Values] = field(default_factory=dict)
     boxes: dict[int, dict[Any, Boxes]] = field(default_factory=dict)
-    assigned: dict[int, Assigned] = field(default_factory=dict)
+    assigned: Latest[int, Assigned] = field(default_factory=lambda: Latest(ASSIGNED))
 
     def part(self, number: int, axes: Shape, box: Box) -> Values | None:
         """A box of a tensor along some axes of it; None if it is not here."""

@@ -15,6 +15,7 @@ from eigentensor.sharding.plan import WorkerPlan
 
 VERSION = 1  #: of frames and their layouts; both sides have the same
 PIECE = 1 << 20  #: bytes of a tensor that one frame has at most
+SMALL, SMALLS = 16, 16  #: bytes of a result that comes with what says that it is made, and how many such there are
 TOKEN, IDENTITY, ROOT = 32, 16, 32  #: bytes
 NUMBERS = 1 << 16  #: handles or variables that one list of a frame has at most
 #: Errors that come as what they are.
@@ -294,12 +295,14 @@ class Failed(NamedTuple):
 
 class Done(NamedTuple):
     """A worker has executed what Run or Share `asked` for, in so many seconds of a slot, with so many new kernels; it
-    has sent so many bytes to other slots."""
+    has sent so many bytes to other slots. `small` are the elements of results of at most SMALL bytes, by number of the
+    result: up to SMALLS of them, so that nobody need ask for them."""
 
     asked: int
     seconds: float
     compiled: int
     sent: int = 0
+    small: tuple[tuple[int, bytes], ...] = ()
 
 
 Frame = (

@@ -17,6 +17,8 @@ from eigentensor.cluster.frames import (
     NUMBERS,
     PIECE,
     ROOT,
+    SMALL,
+    SMALLS,
     TOKEN,
     Assign,
     Boxed,
@@ -360,9 +362,15 @@ def _unpack_failed(payload: _Payload) -> Failed:
     return Failed(asked, cause, payload.text(), payload.text("H"), payload.text("H"))
 
 
+def _pack_done(frame: Done) -> bytes:
+    head = struct.pack("<QdIQB", frame.asked, _seconds(frame.seconds), frame.compiled, frame.sent, len(frame.small))
+    return head + b"".join(struct.pack("<HH", number, len(data)) + data for number, data in frame.small)
+
+
 def _unpack_done(payload: _Payload) -> Done:
-    asked, seconds, compiled, sent = payload.unpack("QdIQ")
-    return Done(asked, _seconds(seconds), compiled, sent)
+    asked, seconds, compiled, sent, count = payload.unpack("QdIQB")
+    small = tuple((payload.number("H"), payload.take(payload.number("H"))) for _ in range(count))
+    return Done(asked, _seconds(seconds), compiled, sent, small)
 
 
 _NAME = 256  # a text of one byte of length
@@ -394,9 +402,7 @@ _OF: dict[type[Frame], _Layout] = {
         lambda payload: Report(payload.number("Q"), payload.rest().decode()),
     ),
     Failed: _Layout(Kind.FAILED, 16 + _NAME + 2 * (2 + 0xFFFF), _pack_failed, _unpack_failed),
-    Done: _Layout(
-        Kind.DONE, 28, lambda f: struct.pack("<QdIQ", f.asked, _seconds(f.seconds), *f[2:]), _unpack_done
-    ),
+    Done: _Layout(Kind.DONE, 29 + SMALLS * (4 + SMALL), _pack_done, _unpack_done),
     Boxed: _Layout(Kind.BOX, 9 + 3 * _SHAPE, _pack_boxed, lambda payload: Boxed(*_unpack_boxed(payload))),
     Assign: _Layout(Kind.ASSIGN, PLAN_BYTES, _pack_assign, _unpack_assign),
     Share: _Layout(Kind.SHARE, 28 + 3 * 8 * NUMBERS, _pack_share, _unpack_share),

@@ -2,28 +2,26 @@
 and new, what comes again is compiled beside it. All of them give the same bits, so nobody sees which one it was."""
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import partial
 from threading import RLock, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor import reference
-from eigentensor.cluster.session import NOTHING, Stats, WorkerStats, check_inputs_alone
+from eigentensor.cluster.executions import Execution, on_device, on_workers, soonest
+from eigentensor.cluster.session import NOTHING, PROGRAMS, Stats, WorkerStats, check_inputs_alone
+from eigentensor.cluster.tiers import Tier, Tiers, evaluations
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError
+from eigentensor.latest import Latest
 from eigentensor.merkle import program_root
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
-from eigentensor.program.binding import iteration_values
 from eigentensor.program.codec import encode
-from eigentensor.program.cost import costs
 from eigentensor.program.fitting import check_variables
-from eigentensor.program.model import Program, Result, Role
+from eigentensor.program.model import Body, Program, Role
+from eigentensor.runtime.memory.plan import HOST
 
 if TYPE_CHECKING:
     from eigentensor.sharding.layout import Place
@@ -32,52 +30,29 @@ if TYPE_CHECKING:
 #: Compiled programs that are held ready; others are read from the disk again.
 READY = 256
 Values = NDArray[Any]
-#: Gives results of a program, by any key, on flat inputs by number of buffer and values of variables.
-Execution = Callable[[Mapping[int, Values], Mapping[str, int], Mapping[int, Result]], dict[int, Values]]
-
-
-class Tier(Enum):
-    """What executes a program: `BOTH` is the reference while the program is being compiled beside it."""
-
-    REFERENCE = "reference"
-    BOTH = "both"
-    COMPILED = "compiled"
-
-
-@dataclass(frozen=True, slots=True)
-class Tiers:
-    """When a program is compiled: at its `sight`-th run, or at its first if it has more than `most` evaluations."""
-
-    most: int = 2_000_000
-    sight: int = 3
-
-    def of(self, evaluations: int, sight: int, *, at_once: bool) -> Tier:
-        """The tier of a program's run, the first of which is sight 1; with `at_once` it is to be compiled anyway."""
-        if at_once or evaluations > self.most:
-            return Tier.COMPILED
-        return Tier.BOTH if sight >= self.sight else Tier.REFERENCE
 
 
 @dataclass(slots=True)
 class _Defined:
-    """A program as a session knows it. `execute` is the compiled one, once there is one, and `places` those of its
-    calls, where they are on several workers."""
+    """A program as a session knows it. `soonest` executes it until `execute` does, which is the compiled one; `places`
+    are those of its calls, where they are on several workers."""
 
     program: Program
     inputs: Mapping[str, int]  #: numbers of buffers
     constants: Mapping[int, Values]
-    evaluations: int
+    heavy: frozenset[Body]
     signals: Mapping[int, str]
     sights: int = 0
+    soonest: Execution | None = None
     execute: Execution | None = None
     places: "tuple[Place, ...]" = ()
     compiler: Thread | None = None
-    failed: EigenTensorError | None = None
+    failed: Exception | None = None
     lock: Any = field(default_factory=RLock)
 
     def forget(self) -> None:
         """What was compiled is for places that no longer hold."""
-        self.execute = self.compiler = self.failed = None
+        self.soonest = self.execute = self.compiler = self.failed = None
 
 
 class LocalSession:
@@ -94,7 +69,7 @@ class LocalSession:
         self.device, self.threads, self.workers = device, threads, workers
         self.tiers = tiers or (Tiers() if device is None else Tiers(most=-1))
         self._lock = RLock()
-        self._programs: OrderedDict[bytes, _Defined] = OrderedDict()  #: the last one used is the last
+        self._programs: Latest[bytes, _Defined] = Latest(PROGRAMS)
         self._tensors: dict[int, Values | EigenTensorError] = {}
         self._known: Signals | None = None
         self._is_closed = False
@@ -108,7 +83,7 @@ class LocalSession:
         root = program_root(encode(program))
         with self._lock:
             self._refuse_closed()
-            if known := self._programs.get(root):
+            if known := self._programs.use(root):
                 if known.signals != signals:
                     known.signals = signals
                     self._placed_anew(known)
@@ -120,8 +95,13 @@ class LocalSession:
                     if b.role is Role.CONSTANT
                 }
                 inputs = {b.name: n for n, b in numbered if b.role is Role.INPUT}
-                self._programs[root] = _Defined(program, inputs, constants, costs(program).evaluations, signals)
+                heavy = self.tiers.heavy(evaluations(program))
+                self._programs[root] = _Defined(program, inputs, constants, heavy, signals)
         return root
+
+    def has(self, root: bytes) -> bool:
+        """As the protocol says."""
+        return root in self._programs
 
     def put(self, handle: int, value: NDArray[Any], dtype: DType) -> None:
         """As the protocol says."""
@@ -146,6 +126,9 @@ class LocalSession:
                 self._tensors.update(self._executed(root, inputs, outputs, variables))
             except EigenTensorError as error:
                 self._tensors.update(dict.fromkeys(outputs.values(), error))
+            except OSError as error:  # no room for what is compiled, say
+                failed = ExecutionError(f"this machine cannot execute: {error}")
+                self._tensors.update(dict.fromkeys(outputs.values(), failed))
             self._runs += 1
             self.free(freed)
 
@@ -196,7 +179,8 @@ class LocalSession:
         """As the protocol says."""
         with self._lock:
             self._is_closed = True
-            self._programs, self._tensors = OrderedDict(), {}
+            self._programs.clear()
+            self._tensors = {}
 
     def prepare(self, root: bytes) -> None:
         """As `Preparing` says."""
@@ -216,7 +200,7 @@ class LocalSession:
             raise ExecutionError("this session is closed", fix="Open another one.")
 
     def _defined(self, root: bytes) -> _Defined:
-        defined = self._programs.get(root)
+        defined = self._programs.use(root)
         if defined is None:
             raise BindingError(f"no program {root.hex()[:10]}… is defined in this session", fix="Define it first.")
         return defined
@@ -225,7 +209,6 @@ class LocalSession:
         self, root: bytes, inputs: Mapping[str, int], outputs: Mapping[str, int], variables: Mapping[str, int]
     ) -> dict[int, Values]:
         defined = self._defined(root)
-        self._programs.move_to_end(root)
         arrays = {}
         for name, number in defined.inputs.items():
             tensor = self._tensors.get(inputs.get(name, 0))
@@ -238,7 +221,8 @@ class LocalSession:
                     f"input {name!r}: expected {buffer.dtype.name.lower()} of shape {buffer.shape}, given {what}"
                 )
             arrays[number] = tensor.reshape(-1)
-        check_variables(defined.program, variables, 1)
+        if variables or defined.program.variables:
+            check_variables(defined.program, variables, 1)
         results = {handle: defined.program.outputs[name] for name, handle in outputs.items()}
         defined.sights += 1
         start = time.perf_counter()
@@ -250,12 +234,15 @@ class LocalSession:
     def _execution(self, defined: _Defined) -> Execution:
         """What executes a program this time. Raises what hinders it from being compiled, if it must be."""
         if defined.execute is None:
-            tier = self.tiers.of(defined.evaluations, defined.sights, at_once=self._is_at_once(defined))
+            at_once = self._is_at_once(defined)
+            tier = self.tiers.of(len(defined.program.bodies), len(defined.heavy), defined.sights, at_once=at_once)
             if tier is Tier.BOTH and defined.compiler is None:
                 defined.compiler = Thread(target=self._compile, args=[defined], name="segment compiler", daemon=True)
                 defined.compiler.start()
-            if tier is not Tier.COMPILED:
-                return partial(_interpreted, defined)
+            if tier is not Tier.COMPILED and defined.failed is None:
+                if defined.soonest is None:
+                    defined.soonest = soonest(defined.program, defined.constants, defined.heavy, self.threads)
+                return defined.soonest
             self._compile(defined)
         if defined.failed is not None:
             raise defined.failed
@@ -273,8 +260,16 @@ class LocalSession:
             self._made = min(len(ready), READY * 3 // 4)
 
     def _is_at_once(self, defined: _Defined) -> bool:
+        """Whether a signal says so, or heavy bodies are for something else than one processor."""
         known = self._known.by_name if self._known else {}
-        return any(name in known and known[name].compile for name in defined.signals.values())
+        if any(name in known and known[name].compile for name in defined.signals.values()):
+            return True
+        return bool(defined.heavy) and (self.workers > 1 or self._device() != HOST)
+
+    def _device(self) -> str:
+        from eigentensor.runtime import devices  # what is only interpreted waits for no device
+
+        return self.device or devices.default()
 
     def _compile(self, defined: _Defined) -> None:
         """Makes the compiled program, or keeps what hinders it."""
@@ -283,53 +278,28 @@ class LocalSession:
                 said = self._known, defined.signals
                 try:
                     execute = self._on_workers(defined) if self.workers > 1 else self._on_device(defined)
-                except EigenTensorError as error:
+                except Exception as error:  # whoever runs it next is told, on whatever thread this was
                     defined.failed = error
                     return
                 self._made += 1
                 if self.workers == 1 or said == (self._known, defined.signals):  # else places are no longer those
                     defined.execute = execute
+                    defined.soonest = None
 
     def _on_device(self, defined: _Defined) -> Execution:
-        from eigentensor.cache import Cache, default_folder  # what is only interpreted waits for no device
+        from eigentensor.cache import Cache, default_folder
         from eigentensor.runtime import devices
 
-        program, device = defined.program, self.device or devices.default()
-        loaded = devices.load(program, device, Cache(default_folder()), threads=self.threads)
+        loaded = devices.load(defined.program, self._device(), Cache(default_folder()), threads=self.threads)
         loaded.bind(dict(defined.constants))
         self._compiled += loaded.compiled
-
-        def execute(
-            arrays: Mapping[int, Values], variables: Mapping[str, int], results: Mapping[int, Result]
-        ) -> dict[int, Values]:
-            loaded.run(arrays, [iteration_values(program, variables)])
-            return {key: loaded.read(result) for key, result in results.items()}
-
-        return execute
+        return on_device(loaded, defined.program)
 
     def _on_workers(self, defined: _Defined) -> Execution:
-        from eigentensor.runtime import Sharded, devices
+        from eigentensor.runtime import Sharded
 
-        program, device = defined.program, self.device or devices.default()
+        program, threads = defined.program, self.threads or 1
         hints = self._known.hints(defined.signals, len(program.calls), range(self.workers)) if self._known else ()
-        sharded = Sharded(program, workers=self.workers, hints=hints, device=device, threads=self.threads or 1)
+        sharded = Sharded(program, workers=self.workers, hints=hints, device=self._device(), threads=threads)
         defined.places = sharded.plan.places
-
-        def execute(
-            arrays: Mapping[int, Values], variables: Mapping[str, int], results: Mapping[int, Result]
-        ) -> dict[int, Values]:
-            given = {name: arrays[n].reshape(program.buffers[n].shape) for name, n in defined.inputs.items()}
-            outputs = sharded.run(given, variables).outputs
-            return {key: outputs[result.name] for key, result in results.items()}
-
-        return execute
-
-
-def _interpreted(
-    defined: _Defined, arrays: Mapping[int, Values], variables: Mapping[str, int], results: Mapping[int, Result]
-) -> dict[int, Values]:
-    reference.check_arithmetic()
-    known = {**arrays, **defined.constants}
-    written = [known[number] for number in range(len(known))]
-    written += reference.calls(defined.program, written, iteration_values(defined.program, variables))
-    return {key: written[result.buffer].reshape(result.shape) for key, result in results.items()}
+        return on_workers(sharded, defined.inputs)

@@ -14,8 +14,9 @@ from eigentensor.cluster.address import named, read_token
 from eigentensor.cluster.connection import Connection
 from eigentensor.cluster.frames import Frame, Role
 from eigentensor.cluster.pieces import Gathered, puts
-from eigentensor.cluster.session import NOTHING, Stats, WorkerStats, check_inputs_alone
+from eigentensor.cluster.session import NOTHING, PROGRAMS, Stats, WorkerStats, check_inputs_alone
 from eigentensor.errors import BindingError, ClusterError, ConnectionLost, ExecutionError, FrameRefused
+from eigentensor.latest import Latest
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import encode
 from eigentensor.program.fitting import check_names, check_variables
@@ -24,6 +25,7 @@ from eigentensor.program.model import Role as Of
 from eigentensor.sharding.signals import parse
 
 PAUSE = 1e-3  #: seconds that a small frame waits for others
+KNOWN = PROGRAMS // 2  #: programs that count as defined: fewer than the cluster knows, so that it knows all of them
 
 
 class _Defined(NamedTuple):
@@ -52,7 +54,7 @@ class RemoteSession:
         counts as lost. Raises ConfigError, ConnectionLost, NotAdmitted."""
         self._connection = Connection(named(address), Role.CLIENT, read_token(token), identity, seconds)
         self.identity = self._connection.session
-        self._programs: dict[bytes, _Defined] = {}
+        self._programs: Latest[bytes, _Defined] = Latest(KNOWN)
         self._lock, self._some, self._over = threading.Lock(), threading.Event(), False
         self._lost: ClusterError | None = None
         threading.Thread(target=self._flush, name="cluster session", daemon=True).start()
@@ -68,6 +70,10 @@ class RemoteSession:
         )
         return root
 
+    def has(self, root: bytes) -> bool:
+        """As `Session.has`."""
+        return root in self._programs
+
     def put(self, handle: int, value: NDArray[Any], dtype: DType) -> None:
         """As `Session.put`. Raises BindingError if the array is not of the dtype's storage type."""
         self._send(*puts(handle, value, dtype))
@@ -81,7 +87,7 @@ class RemoteSession:
         freed: Sequence[int] = (),
     ) -> None:
         """As `Session.run`. Raises BindingError for a program that is not defined, or for names that are not its."""
-        defined = self._programs.get(root)
+        defined = self._programs.use(root)
         if defined is None:
             raise BindingError(f"program {root.hex()} is not defined in this session", fix="Call `define` first.")
         program, takes, gives = defined

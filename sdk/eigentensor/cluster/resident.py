@@ -153,7 +153,10 @@ class Resident:
         if calls not in self._defined:
             bare = with_inputs_alone(self._program, sorted(calls))
             self._defined[calls] = self._session.define(bare.program), bare
-        return self._defined[calls]
+        root, bare = self._defined[calls]
+        if not self._session.has(root):
+            self._session.define(bare.program)
+        return root, bare
 
     def _values(self, variables: Mapping[str, int], iteration: int) -> dict[str, int]:
         values = iteration_values(self._program, variables, iteration)

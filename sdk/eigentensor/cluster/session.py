@@ -12,6 +12,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program, Role
 
 SECONDS = 300.0  #: that one run may take at a cluster
+PROGRAMS = 1024  #: that a session knows at a time: those that were defined or run last
 #: The default of arguments that name nothing.
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -54,6 +55,9 @@ class Session(Protocol):
         `signals` are names by number of the call: hints, which never change a bit and are no part of the root. Of a
         program that is defined again the newer ones hold. Raises BindingError for weights and states.
         """
+
+    def has(self, root: bytes) -> bool:
+        """Whether a program is known still: of many, those are forgotten that were defined or run longest ago."""
 
     def put(self, handle: int, value: NDArray[Any], dtype: DType) -> None:
         """A tensor from the client, in its storage type; the array must not change afterwards."""

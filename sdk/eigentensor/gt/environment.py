@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from eigentensor.cluster.local import Tiers
+from eigentensor.cluster.tiers import Tiers
 from eigentensor.errors import ConfigError
 
 #: Variables that name a YAML file of signals, and a file that instructions are written to: ours, and GT's.

@@ -530,10 +530,13 @@ def _place(dim: int, rank: int) -> int:
     return dim % rank
 
 
+_VALUE = operator.attrgetter("_value")
+
+
 def record(op: str, arg: Any, *operands: Tensor) -> Tensor:
     """An instruction on tensors, remembered if it leads to one whose gradient is wanted."""
     own = recorder()
-    value = own.emit(op, arg, *[operand._value for operand in operands])
+    value = own.emit(op, arg, *map(_VALUE, operands))
     for operand in operands:
         if operand._origin is not None:
             return Tensor(value, _step(own, op, arg, value, operands))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from math import log, prod
-from typing import Any
+from typing import Any, ClassVar
 
 from eigentensor.errors import ExecutionError
 from eigentensor.graph.moves import axes_of
@@ -17,6 +17,7 @@ class Leaf:
     """A tensor that wants a gradient and was not computed: what arrives is added up."""
 
     __slots__ = ("gradient",)
+    below: ClassVar[tuple[()]] = ()
 
     def __init__(self) -> None:
         self.gradient: Value | None = None
@@ -52,10 +53,10 @@ def differentiate(recorder: Recorder, origin: Leaf | Step, seed: Value) -> None:
 
 
 def _differentiate(recorder: Recorder, origin: Leaf | Step, seed: Value) -> None:
-    arrived: dict[int, Value] = {id(origin): seed}
-    derivation = Derivation(recorder)
+    arrived: dict[Leaf | Step, Value] = {origin: seed}
+    derivation, scope = Derivation(recorder), recorder.scope
     for at in _from_above(origin):
-        gradient = arrived.pop(id(at), None)
+        gradient = arrived.pop(at, None)
         if gradient is None:
             continue
         if isinstance(at, Leaf):
@@ -66,11 +67,11 @@ def _differentiate(recorder: Recorder, origin: Leaf | Step, seed: Value) -> None
                 f"the gradient through this {at.op} was taken already, and what it needs was let go",
                 fix="Call backward once on the sum of all losses, or compute the loss anew.",
             )
-        recorder.scope.signal = recorder.scope.backward = at.signal
+        scope.signal = scope.backward = at.signal
         for below, part in zip(at.below, RULES[at.op](derivation, at, gradient), strict=True):
             if below is not None and part is not None:
-                before = arrived.get(id(below))
-                arrived[id(below)] = part if before is None else recorder.emit("add", None, before, part)
+                before = arrived.get(below)
+                arrived[below] = part if before is None else recorder.emit("add", None, before, part)
         at.operands = at.result = None
         at.below = ()
 
@@ -78,17 +79,16 @@ def _differentiate(recorder: Recorder, origin: Leaf | Step, seed: Value) -> None
 def _from_above(origin: Leaf | Step) -> Iterator[Leaf | Step]:
     """Everything below an origin that gradients arrive at, each after all that it is used by."""
     order: list[Leaf | Step] = []
-    seen: set[int] = set()
-    stack: list[tuple[Leaf | Step, bool]] = [(origin, False)]
+    seen = set[Leaf | Step]()
+    stack: list[Leaf | Step | None] = [origin]
     while stack:
-        at, finished = stack.pop()
-        if finished:
-            order.append(at)
-        elif id(at) not in seen:
-            seen.add(id(at))
-            stack.append((at, True))
-            if isinstance(at, Step):
-                stack.extend((below, False) for below in at.below if below is not None and id(below) not in seen)
+        at = stack.pop()
+        if at is None:  # all below the next one is in order
+            order.append(stack.pop())  # type: ignore[arg-type]
+        elif at not in seen:
+            seen.add(at)
+            stack += (at, None)
+            stack += [below for below in at.below if below is not None and below not in seen]
     return reversed(order)
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from operator import attrgetter
 from threading import RLock, Thread, local
 from typing import Any
 from weakref import ref
@@ -28,6 +29,8 @@ LONGEST = 256
 SEGMENTS = 1024
 #: Kinds of results that are remembered.
 KINDS = 1 << 16
+#: Attributes, without a frame of the interpreter for each instruction.
+_KIND, _PLACE = attrgetter("kind"), attrgetter("place")
 #: Of segments and of tensors, one after the other in a process: no two recorders take one for another's.
 _numbers, _handles = count(), count(1)
 
@@ -88,14 +91,14 @@ class Recorder:
         with self._lock:
             if self._is_due:
                 self.end()
-            made = (op, arg, *[operand.kind for operand in operands])
+            made = (op, arg, *map(_KIND, operands))
             kind = self._kinds.get(made) or self._inferred(*made)
             number, entries = self._number, self._entries
             for operand in operands:
                 if operand.segment != number:
                     self._take(operand)
             value = Value(kind, number, len(entries))
-            entries.append((op, arg, kind, self.scope.signal, *[operand.place for operand in operands]))
+            entries.append((op, arg, kind, self.scope.signal, *map(_PLACE, operands)))
             self._made.append(ref(value))
             if len(entries) >= (self._limit or self.longest):
                 self._full()
@@ -238,7 +241,7 @@ class Recorder:
         named = {name: of_input[place] for place, name in segment.inputs.items()}
         inputs.clear()  # who holds none of them any more frees them with this segment
         freed = self._dropped()
-        if self._signals.get(root) != segment.signals:
+        if self._signals.get(root) != segment.signals or not self.session.has(root):
             self._signals[root] = segment.signals
             self.session.define(segment.program, segment.signals)
         self.session.run(root, named, outputs, freed=freed)

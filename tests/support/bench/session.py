@@ -1,4 +1,5 @@
 """What a session at a cluster costs: client, dispatcher and worker in processes of their own, over TLS on one machine.
+Then what recorded tensors take there: additions of 10 × 10, and steps of training that read their loss.
 
 scripts/bench session    the best of five; frames alone: encoded and decoded in this process
 """
@@ -11,14 +12,17 @@ from threading import Thread
 
 import numpy as np
 
+import eigentensor.gt as gt
 from eigentensor.cluster import frames
 from eigentensor.cluster.frames import ASKED
 from eigentensor.cluster.layouts import Reader, encode
 from eigentensor.cluster.remote import RemoteSession
+from eigentensor.gt import connection
 from support.bench.pairs import say
+from support.bench.stream import INSTRUCTIONS, step
 from support.clusters import F32, Processes, added, square
 
-ROUNDS, RUNS, READS = 5, 2_000, 300
+ROUNDS, RUNS, READS, STEPS = 5, 2_000, 300, 500
 MIB = 1 << 20
 
 
@@ -48,6 +52,9 @@ def main() -> None:
                 say(f"a killed worker    {(time.perf_counter() - start) * 1e3:12.0f} ms until it is noticed")
                 with processes.session() as session:
                     measure(session, kind)
+                gt.connect(processes.address, str(Path(folder) / "client"))
+                recorded(kind)
+                connection.close()
             finally:
                 processes.close()
 
@@ -82,10 +89,29 @@ def measure(session: RemoteSession, kind: str) -> None:
     say(f"a tensor           {32 / best(there_and_back):12,.0f} MiB a second, to the dispatcher and back")
 
 
-def best(work: Callable[[], object]) -> float:
+def recorded(kind: str) -> None:
+    """The same worker's figures of `eigentensor.gt`."""
+    a, b = gt.randn(10, 10), gt.randn(10, 10)
+
+    def chain() -> None:
+        x = a
+        for _ in range(INSTRUCTIONS):
+            x = x + b
+        x.data.numpy()
+
+    for _ in range(40):  # until segments are joined and compiled
+        chain()
+    say(f"additions, {kind:12}{INSTRUCTIONS / best(chain, 40):12,.0f} a second")
+    one = step()
+    for _ in range(10):
+        one()
+    say(f"a step, {kind:12} {best(one, STEPS) * 1e3:14.2f} ms, its loss read")
+
+
+def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     """The least seconds of some rounds."""
     took = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         start = time.perf_counter()
         work()
         took.append(time.perf_counter() - start)

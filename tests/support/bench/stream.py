@@ -21,6 +21,7 @@ from eigentensor.gt.nn import SGD, Linear, Module
 from support.bench.pairs import in_turn, say
 
 FIRST = "import eigentensor.gt as gt; print(gt.randn(2, 2))"
+FIRST_STEPS = "from support.bench.stream import steps; print(*steps(4))"
 INSTRUCTIONS, STEPS, BATCH = 2000, 1000, 64
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
@@ -88,6 +89,35 @@ def first_results() -> None:
     say("first result, seconds", seconds[0], min(seconds[1:]))
 
 
+def steps(count: int) -> list[float]:
+    """Seconds of so many steps of training, from the first one on; then those of processors, compilers' included."""
+    one, seconds = step(), []
+    for _ in range(count):
+        start = time.perf_counter()
+        one()
+        seconds.append(time.perf_counter() - start)
+    return [*seconds, sum(os.times()[:4])]
+
+
+def first_steps() -> None:
+    """Steps of training in new processes, with bytecode at hand, but no kernel."""
+    rounds = []
+    for _ in range(5):
+        with tempfile.TemporaryDirectory() as name:
+            run = subprocess.run(
+                [sys.executable, "-c", FIRST_STEPS],
+                env={**os.environ, "XDG_CACHE_HOME": name},
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+        rounds.append([float(word) for word in run.stdout.split()])
+    names = (*(f"step {number + 1}, nothing compiled, s" for number in range(4)), "processors' seconds of all four")
+    say("", "least", "median")
+    for name, *seconds in zip(names, *rounds, strict=True):
+        say(name, min(seconds), sorted(seconds)[len(seconds) // 2])
+
+
 def additions() -> None:
     """How many additions of 10 × 10 are recorded and executed a second; the best of several rounds."""
     a, b = gt.randn(10, 10), gt.randn(10, 10)
@@ -117,11 +147,9 @@ def resident() -> int:
 def main() -> None:
     say("", "cold", "warm")
     first_results()
+    first_steps()
     additions()
-    start = time.perf_counter()
     one = step()
-    one()
-    say("first step of training, seconds", time.perf_counter() - start)
     times = in_turn({"here": one, **({"PyTorch": torch_step()} if HAS_TORCH else {})}, rounds=41, warm=10)
     for name, seconds in times.items():
         say(f"a step, ms: {name}", seconds * 1e3)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache
+from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body
 from eigentensor.runtime.build.kernels import Compiler, prepare
-from eigentensor.runtime.cpu.device import STEP, Code, Driver, address, driver, load, units
+from eigentensor.runtime.cpu.device import STEP, Code, Driver, address, driver, empty, load, units
 from eigentensor.runtime.cpu.table import SHARED_CALL, evaluations
 
 Values = NDArray[Any]
@@ -46,6 +47,15 @@ class Codes:
             if code is not None:
                 kernel = load(code)
                 self.bodies[body] = BodyCode(kernel, units(kernel), evaluations(body))
+
+    def result(self, body: Body, arrays: Sequence[Values], values: Sequence[int], threads: int) -> Values:
+        """What a compiled body gives on these flat arrays and values of its variables, in new memory."""
+        dtype, elements = body.parameters[0]
+        written = empty(STORAGE[dtype], elements)
+        read = [array if array.flags.aligned else array.copy() for array in arrays]
+        call = BoundCall(self.bodies[body], (written, *read), tuple(range(len(values))))
+        CallTable([call], self.driver, threads).run(values, [0], SHARED_CALL)
+        return written
 
 
 class _Unpruned(Cache):

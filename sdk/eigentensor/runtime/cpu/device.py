@@ -88,7 +88,10 @@ def driver(code: bytes) -> Driver:
 
 def address(array: NDArray[Any]) -> int:
     """Where the elements of an array begin; they live as long as the array does."""
-    return int(array.ctypes.data)
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # it may not be written, or has no elements, or gaps: this takes longer
+        return int(array.ctypes.data)
 
 
 def memory(size: int) -> NDArray[np.uint8]:
@@ -100,5 +103,4 @@ def empty(dtype: Any, elements: int) -> NDArray[Any]:
     """An array whose memory is aligned to cache lines, and has not been written."""
     size = elements * np.dtype(dtype).itemsize
     room = np.empty(size + LINE, np.uint8)
-    start = -address(room) % LINE
-    return room[start : start + size].view(dtype)
+    return np.ndarray(elements, dtype, room, -address(room) % LINE)

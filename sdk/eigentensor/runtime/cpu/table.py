@@ -65,7 +65,8 @@ class Table:
                 self.results |= self._empty(self.second.keys() - self.results.keys())
             table = self.tables[self.turn]
             threads = self.threads if self.evaluations[self.turn] > SHARED_RUN else 1
-            self.values[:] = [of[v] for v in self.bound_variables]
+            if self.bound_variables:
+                self.values[:] = [of[v] for v in self.bound_variables]
             self.last, begun = self.turn, 0
             for call, number in watch.pauses(iteration):
                 self.driver.run(table[begun : self.steps[call]], threads)
@@ -124,7 +125,7 @@ class Table:
         order = np.argsort(numbers, kind="stable")
         pointed = [*range(first), *self.shared, *self.second]
         begin, end = (np.searchsorted(numbers[order], pointed, side) for side in ("left", "right"))
-        self.places = {number: order[i:j] for number, i, j in zip(pointed, begin, end, strict=True)}
+        self.places = {number: order[i:j].tolist() for number, i, j in zip(pointed, begin, end, strict=True)}
         self.tables = np.zeros((len(self.memories), len(calls)), STEP)
         self.evaluations = [0] * len(self.memories)
         for turn, table in enumerate(self.tables):
@@ -145,7 +146,9 @@ class Table:
         aligned = {number: a if a.flags.aligned else a.copy() for number, a in arrays.items()}
         pointers = self.pointers.reshape(-1)
         for number, array in aligned.items():
-            pointers[self.places[number]] = address(array)
+            at = address(array)
+            for place in self.places[number]:
+                pointers[place] = at
         return aligned
 
     def _written(self, buffer: int) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -74,9 +75,7 @@ class Toolchain(Build[Schedule]):
         Raises ExecutionError if the compiler fails and LimitError if it takes too long.
         """
         try:
-            done = subprocess.run(
-                [*confine, *self.command], input=text.encode(), capture_output=True, timeout=SECONDS, check=False
-            )
+            done = _run([*confine, *self.command], text.encode())
         except subprocess.TimeoutExpired:
             raise LimitError(f"compiling a kernel took more than {SECONDS} s") from None
         if done.returncode:
@@ -95,6 +94,18 @@ class Toolchain(Build[Schedule]):
         return cls(**fields)
 
 
+def _run(command: Sequence[str], text: bytes, cwd: str | None = None) -> "subprocess.CompletedProcess[bytes]":
+    """What a compiler says. Ctrl-C is for who waits for it: it is in a group of its own, and is started again if it was
+    met before it was there. Raises subprocess.TimeoutExpired."""
+    for _ in range(2):
+        done = subprocess.run(
+            command, input=text, capture_output=True, timeout=SECONDS, check=False, cwd=cwd, process_group=0
+        )
+        if done.returncode != -signal.SIGINT:
+            break
+    return done
+
+
 @cache
 def local() -> Toolchain:
     """The compiler of this machine for its processor. Raises ExecutionError if there is none."""
@@ -108,7 +119,10 @@ def local() -> Toolchain:
         # clang 14 computes wrong bits with the instructions for halves, which nothing here needs
         flags = (*flags, "-mprefer-vector-width=512", "-mno-avx512fp16")
     # what `native` means here, in full; from a fixed folder, since clang names the one in which it was started
-    shown = subprocess.run([command, *flags, "-###", "-"], capture_output=True, text=True, check=True, cwd="/").stderr
+    done = _run([command, *flags, "-###", "-"], b"", cwd="/")
+    shown = done.stderr.decode(errors="replace")
+    if done.returncode:
+        raise ExecutionError(f"clang ended with {done.returncode}: {shown[-2000:]}")
     resolved = [line for line in shown.splitlines() if "-cc1" in line or "version" in line]
     wide = '"+avx512dq"' in shown
     target = Target(16 if wide else 8 if '"+fma"' in shown else 4, 32 if wide or machine == "arm64" else 16)

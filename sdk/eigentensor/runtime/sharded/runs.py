@@ -1,7 +1,7 @@
 """Runs of a program on several workers of this process, each on a thread."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -24,7 +24,11 @@ from eigentensor.runtime.sharded.worker import Worker
 from eigentensor.sharding.layout import Layout, axes_of
 from eigentensor.sharding.plan import plan
 from eigentensor.sharding.signals import Hint
+from eigentensor.threads import pool
 
+#: Threads of a process that compute as workers: enough for all at a time, since they wait for each other. Those that
+#: have nothing to do serve whoever comes next.
+WORKERS = 1 << 16
 Values = NDArray[Any]
 
 
@@ -59,7 +63,6 @@ class Sharded:
         self.plan = plan(program, workers, tuple(sorted((layouts or {}).items())), tuple(hints), memory)
         machine = machine_of(device, cache or Cache(default_folder()), threads)
         self.workers = [Worker(program, of, machine) for of in self.plan.workers]
-        self.pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
         bound = dict(load_bound(weights, program) if isinstance(weights, Path) else weights or {})
         self.first_states = {name: bound.pop(name) for name in program.named(Role.STATE) if name in bound}
         closed = [n for n, b in enumerate(program.buffers) if b.role is Role.CONSTANT or b.name in bound]
@@ -125,7 +128,7 @@ class Sharded:
                 mail.close()
                 raise
 
-        jobs = [self.pool.submit(work, number) for number in range(len(self.workers))]
+        jobs = [pool(WORKERS).submit(work, number) for number in range(len(self.workers))]
         try:
             wait(jobs)
         except BaseException:  # such as Ctrl-C: no worker goes on behind the back of a next run
