@@ -38,12 +38,12 @@ Memory = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on stdout.")]
 
 DOWN = 30.0  # seconds
+CORES = len(os.sched_getaffinity(0))  # that this process may run on
 
 
 @app.command()
 def up(
-    workers: Annotated[int, typer.Option("--workers", min=0, max=4096, help="Slots of this process.")] = os.cpu_count()
-    or 1,
+    workers: Annotated[int, typer.Option("--workers", min=0, max=4096, help="Slots of this process.")] = CORES,
     bind: Annotated[
         str | None, typer.Option("--bind", help="HOST:PORT where others come, over TLS, with a token.")
     ] = None,

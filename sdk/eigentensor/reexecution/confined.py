@@ -21,7 +21,7 @@ OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the
 
 def limits(memory: int, seconds: float) -> Limits:
     """Those of one execution: `memory` bytes for its buffers, and all processors for so many seconds."""
-    threads = os.cpu_count() or 1
+    threads = len(os.sched_getaffinity(0))
     return Limits(memory + OVERHEAD, seconds, math.ceil(seconds * threads), threads)
 
 
