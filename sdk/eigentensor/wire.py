@@ -145,7 +145,7 @@ class Object:
 
 def read(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """The members of a dataclass by their names. Raises ValueError, TypeError or KeyError for what is none of them."""
-    absent = _optional(kind) - values.keys()
+    absent = {name for name in _optional(kind) if name not in values}
     return {name: None if name in absent else reader(values[name]) for name, reader in _readers(kind)}
 
 
