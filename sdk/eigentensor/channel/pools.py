@@ -197,7 +197,7 @@ class Pools:
             batches,
             {name: pool for name, pool in self.pool_of.items() if name in batches},
             {name: of for name, of in self.of_channel.items() if of in pools and name in pools[of].channels},
-            {task: batch for task, batch in self.of_task.items() if batch in batches},
+            {game.task: name for name, life in batches.items() for game in life.games.values() if game.task},
         )
 
     # ---- What it comes to ----
