@@ -19,10 +19,8 @@ from eigentensor_client.tokenizer import Tokenizer
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 SEEDS = 1 << 64  #: so many there are
-SAMPLED, LIMITS = (
-    ("temperature", "margin", "seed"),
-    ("top_k", "top_p"),
-)  #: inputs that each such program has, or may have
+SAMPLED = ("temperature", "margin", "seed")  #: inputs that each such program has
+LIMITS = ("top_k", "top_p")  #: inputs that it may have
 
 
 @dataclass(frozen=True)

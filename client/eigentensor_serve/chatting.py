@@ -20,7 +20,7 @@ _SECONDS = httpx.Timeout(10, read=600)  # a paid answer takes as long as its tas
 
 
 @dataclass(slots=True)
-class Chat:
+class Conversation:
     """What was said so far, to one model of the service at `base`; `options` are those of OpenAI's request."""
 
     base: str
@@ -30,7 +30,7 @@ class Chat:
     messages: list[dict[str, str]] = field(default_factory=list)
     proof: dict[str, Any] = field(default_factory=dict)
 
-    def say(self, content: str) -> Iterator[str]:
+    def ask(self, content: str) -> Iterator[str]:
         """The answer, piece by piece. What was said stays only if the answer came to its end.
 
         Raises BindingError for what the service refuses, NoResponse if it is away or ends in the middle.

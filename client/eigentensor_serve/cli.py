@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eigentensor.program import Program
     from eigentensor_serve import schemas
     from eigentensor_serve.apps.registry import App, Apps
-    from eigentensor_serve.chatting import Chat
+    from eigentensor_serve.chatting import Conversation
     from eigentensor_serve.settings import Settings
 
 serving = typer.Typer(help="Programs over HTTP, paid by this wallet within a budget.", rich_markup_mode=None)
@@ -162,7 +162,7 @@ def chat(
     """Chat with a deployed model: at the service that runs, or here, if it was deployed for this machine."""
     from eigentensor_client.inputs import existing
     from eigentensor_serve.apps.registry import Apps
-    from eigentensor_serve.chatting import Chat, served_by
+    from eigentensor_serve.chatting import Conversation, served_by
 
     screen, settings = Screen(as_json=json), _settings(data=data)
     app, (base, _) = Apps(settings.data).get(name.partition("@")[0]), _served(data)
@@ -170,11 +170,11 @@ def chat(
         raise BindingError(f"app {app.name!r} is no chat", fix="`eigentensor deploy` makes one of a model's folder.")
     asked = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
     with served_by(base, app, settings.data) as where:
-        one = Chat(where, name, options={word: value for word, value in asked.items() if value is not None})
-        one.token = existing(token).read_text().strip() if token else None
-        one.messages = [{"role": "system", "content": system}] if system else []
+        talk = Conversation(where, name, options={word: value for word, value in asked.items() if value is not None})
+        talk.token = existing(token).read_text().strip() if token else None
+        talk.messages = [{"role": "system", "content": system}] if system else []
         for line in _lines() if message is None else [message]:
-            _show_answer(screen, one, line)
+            _show_answer(screen, talk, line)
 
 
 def _lines() -> "Iterator[str]":
@@ -189,19 +189,19 @@ def _lines() -> "Iterator[str]":
             yield line
 
 
-def _show_answer(screen: Screen, one: "Chat", line: str) -> None:
+def _show_answer(screen: Screen, talk: "Conversation", line: str) -> None:
     """Text as it comes, or `eigentensor.answer/1`."""
     pieces = []
-    for piece in one.say(line):
+    for piece in talk.ask(line):
         pieces.append(piece)
         if not screen.as_json:
             typer.echo(piece, nl=False)
     fields: schemas.Answer = {
         "schema": "eigentensor.answer/1",
-        "model": one.model,
+        "model": talk.model,
         "answer": "".join(pieces),
-        "seed": one.proof["seed"],
-        "tasks": one.proof["tasks"],
+        "seed": talk.proof["seed"],
+        "tasks": talk.proof["tasks"],
     }
     screen.result(fields["schema"], fields, "")
     for task in fields["tasks"]:

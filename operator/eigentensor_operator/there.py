@@ -1,10 +1,8 @@
 """A program that stays at a cluster with its weights, for call after call."""
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
 import numpy as np
@@ -16,6 +14,7 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Program, Role
 from eigentensor.program.model import Kind
 from eigentensor.reexecution.inputs import Tensors
+from eigentensor.runtime.sandbox.ready import ReadyProgram
 from eigentensor.runtime.sandbox.returned import Observed
 
 
@@ -28,12 +27,9 @@ def lacks(session: RemoteSession, program: Program, repeat: int) -> tuple[int, i
     return (held, memory) if held > memory else None
 
 
-class ProgramThere:
-    """As `WarmProgram`: calls are executed one after the other, in a session that lives as long as this does. One that
-    was lost, or in which a call took too long, is begun anew by the next call, which brings the weights again."""
-
-    most = 1
-    may_widen = False
+class ProgramThere(ReadyProgram):
+    """A program that is ready in a session, which lives as long as this does. One that was lost, or in which a call
+    took too long, is begun anew by the next call, which brings the weights again."""
 
     def __init__(self, begin: Callable[[], RemoteSession], program: Program, weights: Tensors, seconds: float) -> None:
         """`seconds` are those of a start, compiling included."""
@@ -64,25 +60,16 @@ class ProgramThere:
                 self._end()
                 raise
 
-    def widen(self) -> None:
-        """Calls are executed alone."""
-
     def run(
-        self,
-        tensors: Tensors,
-        variables: Mapping[str, int] | None = None,
-        repeat: int = 1,
-        *,
-        keep: Collection[int] = (),
-        seconds: float = 60.0,
+        self, tensors: Tensors, variables: Mapping[str, int], repeat: int, *, keep: Collection[int], seconds: float
     ) -> Observed:
-        """As `WarmProgram.run`. Raises ServiceBusy where the cluster is away, or lets nobody in."""
+        """As `ReadyProgram.run`. Raises ServiceBusy where the cluster is away, or lets nobody in."""
         with self._lock:
             end = time.monotonic() + seconds
             try:
                 session, resident = self._begun()
                 session.within(seconds)
-                observed = resident.run(tensors, variables or {}, repeat, keep)
+                observed = resident.run(tensors, variables, repeat, keep)
                 session.within(None)
             except ClusterError as error:
                 self._end()
@@ -90,37 +77,6 @@ class ProgramThere:
                     raise LimitError("the cluster took too long") from error
                 raise ServiceBusy("the operator's cluster is away", fix="Call again, or another operator.") from error
             return observed
-
-    async def run_async(
-        self,
-        tensors: Tensors,
-        variables: Mapping[str, int] | None = None,
-        repeat: int = 1,
-        *,
-        keep: Collection[int] = (),
-        seconds: float = 60.0,
-    ) -> Observed:
-        """As `run`: the caller's event loop goes on meanwhile."""
-        run = partial(self.run, tensors, variables, repeat, keep=keep, seconds=seconds)
-        return await asyncio.get_running_loop().run_in_executor(None, run)
-
-    async def run_all_async(
-        self,
-        calls: Sequence[Tensors],
-        variables: Mapping[str, int] | None = None,
-        repeat: int = 1,
-        *,
-        keep: Sequence[Collection[int]],
-        seconds: float = 60.0,
-    ) -> list[Observed | EigenTensorError]:
-        """As `WarmProgram.run_all_async`."""
-        outcomes: list[Observed | EigenTensorError] = []
-        for tensors, some in zip(calls, keep, strict=True):
-            try:
-                outcomes.append(await self.run_async(tensors, variables, repeat, keep=some, seconds=seconds))
-            except EigenTensorError as error:
-                outcomes.append(error)
-        return outcomes
 
     def close(self) -> None:
         """Ends the session; the next call begins another one."""

@@ -31,7 +31,7 @@ from support.programs import sharded
 from support.programs.placements import PLACES
 from support.programs.worked_examples import layer
 from support.screens.objects import hold
-from support.sharing import Shared, Steps, alike, expected, moved, placed, sent, through_dispatcher
+from support.sharing import Shared, Steps, alike, expected, moved, placed, sent, through_dispatcher, use_each
 
 
 @pytest.fixture
@@ -166,17 +166,7 @@ def test_seventy_two_slots_in_two_processes_execute_what_is_asked(processes: Pro
     for _ in range(2):
         p.worker("--slots", "36", "--trust")
     assert sum(worker.slots for worker in p.status().workers) == 72
-    with p.session() as session:
-        root = session.define(added(32))
-        for number in range(72):
-            session.put(2 * number + 1, square(32, number), F32)
-        for number in range(72):
-            session.run(root, {"x": 2 * number + 1, "y": 1}, {"output": 2 * number + 2})
-        for number in range(72):
-            assert np.array_equal(session.get(2 * number + 2), square(32, number))
-    with p.session() as session:
-        run, given = Shared(session, added(144), PLACES["along the batch"](added(144), 72)), square(144)
-        assert np.array_equal(run.once({"x": given, "y": given})["output"], given * 2)
+    use_each(p.session, 72)
 
 
 @pytest.mark.slow

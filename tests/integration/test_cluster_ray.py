@@ -22,7 +22,7 @@ from eigentensor_cluster.launcher import Launch
 from support.clusters import F32, Processes, Training, added, losses_of, square
 from support.programs import sharded
 from support.programs.placements import PLACES
-from support.sharing import Shared, alike, expected
+from support.sharing import Shared, alike, expected, use_each
 
 WITH_RAY = [
     pytest.mark.slow,
@@ -208,15 +208,5 @@ class TestWithRay:
         p.up("--workers", "0", "--trust")
         by_ray(p, 72, "--trust", "--cpus", "0.01")
         assert sum(worker.slots for worker in p.status().workers) == 72
-        with p.session() as session:
-            root = session.define(added(32))
-            for number in range(72):
-                session.put(2 * number + 1, square(32, number), F32)
-            for number in range(72):
-                session.run(root, {"x": 2 * number + 1, "y": 1}, {"output": 2 * number + 2})
-            for number in range(72):
-                assert np.array_equal(session.get(2 * number + 2), square(32, number))
-        with p.session() as session:
-            run, given = Shared(session, added(144), PLACES["along the batch"](added(144), 72)), square(144)
-            assert np.array_equal(run.once({"x": given, "y": given})["output"], given * 2)
+        use_each(p.session, 72)
         assert sum(worker.runs > 0 for worker in p.status().workers) == 72

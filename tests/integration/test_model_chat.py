@@ -12,7 +12,7 @@ from eigentensor_client.cli import main
 from eigentensor_models.model import load
 from eigentensor_serve.apps.deployment import Here, deploy_local, read_named
 from eigentensor_serve.apps.registry import Apps
-from eigentensor_serve.chatting import Chat
+from eigentensor_serve.chatting import Conversation
 from support.stories.served import served_here
 from support.vectors.gguf_models import FOLDER as GGUF
 from support.vectors.model_texts import ANSWER, FOLDER
@@ -47,13 +47,13 @@ def test_openais_client_has_the_answer_of_transformers(served: tuple[Apps, str])
 
 
 def test_a_chat_goes_on_and_forgets_what_failed(served: tuple[Apps, str]) -> None:
-    one = Chat(served[1], "qwen", options={"temperature": 0, "max_tokens": 4})
-    assert EXPECTED["text"].startswith("".join(one.say(SAID)))
+    one = Conversation(served[1], "qwen", options={"temperature": 0, "max_tokens": 4})
+    assert EXPECTED["text"].startswith("".join(one.ask(SAID)))
     assert [message["role"] for message in one.messages] == ["user", "assistant"]
     with pytest.raises(BindingError, match="do not fit"):
-        list(one.say("a " * 200))
+        list(one.ask("a " * 200))
     assert len(one.messages) == 2
-    list(one.say("And?"))
+    list(one.ask("And?"))
     assert len(one.messages) == 4 and one.proof["tasks"] == []
 
 

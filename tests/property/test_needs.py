@@ -1,5 +1,6 @@
 """What a box of a result is computed from, held to what happens where all else is random; bodies over boxes alone."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -27,6 +28,27 @@ def shapes_of(program: Program, call: Call) -> tuple[tuple[int, ...], ...]:
     return tuple(shape_of(program, argument) for argument in call.arguments)
 
 
+def suffices(
+    program: Program,
+    number: int,
+    buffers: Sequence[NDArray[Any]],
+    box: Box,
+    needs: Sequence[Box | None],
+    noise: np.random.Generator,
+    values: Sequence[int],
+) -> bool:
+    """Whether a box of a call's result is the same where all of its operands that is not needed is random."""
+    call = program.calls[number]
+    given = [array.reshape(-1) for array in buffers]
+    for argument in set(call.arguments):
+        parts = [need for n, need in zip(call.arguments, needs, strict=True) if n == argument and need]
+        given[argument] = poisoned(noise, buffers[argument], parts).reshape(-1)
+    result = buffers[len(program.buffers) + number]
+    indices = np.arange(result.size).reshape(result.shape)[slices(box)].reshape(-1)
+    again: bytes = reference.elements(program, given, number, indices, values).tobytes()
+    return again == result[slices(box)].tobytes()
+
+
 @FEW
 @given(st.integers(0, 1 << 32))
 def test_elements_outside_of_what_is_needed_have_no_influence(seed: int) -> None:
@@ -40,14 +62,7 @@ def test_elements_outside_of_what_is_needed_have_no_influence(seed: int) -> None
             continue
         box = random_box(random, body.output_ranges or (1,))
         needs = needed(body, shapes_of(program, call), box)
-        given = [array.reshape(-1) for array in buffers]
-        for argument in set(call.arguments):
-            parts = [need for n, need in zip(call.arguments, needs, strict=True) if n == argument and need]
-            given[argument] = poisoned(noise, buffers[argument], parts).reshape(-1)
-        result = buffers[len(program.buffers) + number]
-        indices = np.arange(result.size).reshape(result.shape)[slices(box)].reshape(-1)
-        again = reference.elements(program, given, number, indices, values)
-        assert again.tobytes() == result[slices(box)].tobytes(), f"call {number}"
+        assert suffices(program, number, buffers, box, needs, noise, values), f"call {number}"
 
 
 @FEW
@@ -122,10 +137,4 @@ def test_gradients_of_pooling_need_the_samples_of_their_own(
         needs = needed(body, shapes, box)
         if is_bounded:
             assert all(need is None or need[0] == (1, 2) for need, of in zip(needs, shapes, strict=True) if of[0] == 4)
-        given = [array.reshape(-1) for array in buffers]
-        for argument in set(call.arguments):
-            parts = [need for n, need in zip(call.arguments, needs, strict=True) if n == argument and need]
-            given[argument] = poisoned(noise, buffers[argument], parts).reshape(-1)
-        result = buffers[len(program.buffers) + number]
-        indices = np.arange(result.size).reshape(result.shape)[slices(box)].reshape(-1)
-        assert reference.elements(program, given, number, indices, []).tobytes() == result[slices(box)].tobytes()
+        assert suffices(program, number, buffers, box, needs, noise, [])

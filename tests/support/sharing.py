@@ -1,6 +1,6 @@
 """Runs that a cluster shares out: signals for hints, sessions that execute a program, and logs that are read back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,12 @@ from eigentensor import reference
 from eigentensor.cluster.log import Entry, Event
 from eigentensor.cluster.remote import RemoteSession
 from eigentensor.cluster.resident import with_inputs_alone
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program, Role
 from eigentensor.sharding.signals import Hint, ShardConfig, SignalConfig, Signals
+from support.clusters import added, square
 from support.programs import sharded
+from support.programs.placements import PLACES
 
 Values = Mapping[str, NDArray[Any]]
 
@@ -126,3 +129,19 @@ def through_dispatcher(entries: Sequence[Entry]) -> int:
         for e in entries
         if (e.event is Event.MOVE and "box" not in e.detail) or (e.event is Event.SEND and e.what in ("PUT", "VALUE"))
     )
+
+
+def use_each(session: Callable[[], RemoteSession], slots: int) -> None:
+    """Holds a cluster of so many slots to right results: of a run for each, and of one that is shared out over all."""
+    with session() as one:
+        root = one.define(added(32))
+        for number in range(slots):
+            one.put(2 * number + 1, square(32, number), DType.FLOAT32)
+        for number in range(slots):
+            one.run(root, {"x": 2 * number + 1, "y": 1}, {"output": 2 * number + 2})
+        for number in range(slots):
+            assert np.array_equal(one.get(2 * number + 2), square(32, number))
+    with session() as one:
+        program = added(2 * slots)
+        run, given = Shared(one, program, PLACES["along the batch"](program, slots)), square(2 * slots)
+        assert np.array_equal(run.once({"x": given, "y": given})["output"], given * 2)

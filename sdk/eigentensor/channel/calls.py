@@ -8,7 +8,7 @@ by themselves: its terms are the deal's, so it has none, and names its place alo
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self, TypeVar
-from urllib.parse import quote_plus
+from urllib.parse import urlencode
 
 from eigentensor import merkle
 from eigentensor.channel.deals import CallReceipt, Deal, Offer, Struct, Voucher
@@ -56,7 +56,7 @@ class Computation:
 
     def text(self) -> str:
         """`query` as it stands in a URL."""
-        return "&".join([f"{name}={value if value.isalnum() else quote_plus(value)}" for name, value in self.query()])
+        return urlencode(self.query())
 
     @classmethod
     def of_query(cls, pairs: list[tuple[str, str]]) -> Self:

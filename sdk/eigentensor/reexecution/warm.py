@@ -7,12 +7,12 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from eigentensor.errors import EigenTensorError, WrongBits
 from eigentensor.program import Program, Role
@@ -20,6 +20,7 @@ from eigentensor.program.binding import Results
 from eigentensor.reexecution import sample
 from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
 from eigentensor.runtime.sandbox.execution import Limits, Observed
+from eigentensor.runtime.sandbox.ready import ReadyProgram
 from eigentensor.runtime.sandbox.warm import WarmProgram
 
 SHARE = 0.01  #: of the time of calls that rechecks take
@@ -27,64 +28,6 @@ LEAST = 1 / 64  #: of the calls that are rechecked, however long that takes
 _SLOWER = 1 / 1024  # by how much of it more than the last one a call is expected to take at most
 _NEWEST = 1 / 8  # of an average: what the newest recheck counts
 _WORTH = 16  # calls that came together before the program is compiled for several at once
-
-
-class Ready(Protocol):
-    """A program that stays ready for call after call, with its weights: a `WarmProgram`, or one elsewhere."""
-
-    @property
-    def most(self) -> int:
-        """How many calls are handed over together at most."""
-
-    @property
-    def is_warm(self) -> bool:
-        """Whether it is ready."""
-
-    @property
-    def may_widen(self) -> bool:
-        """Whether `widen` may be worth a try."""
-
-    def warm(self) -> None:
-        """Makes it ready."""
-
-    def widen(self) -> None:
-        """Makes it ready for several calls at once."""
-
-    def run(
-        self,
-        tensors: Tensors,
-        variables: Mapping[str, int] | None = None,
-        repeat: int = 1,
-        *,
-        keep: Collection[int] = (),
-        seconds: float = 60.0,
-    ) -> Observed:
-        """As `WarmProgram.run`."""
-
-    async def run_async(
-        self,
-        tensors: Tensors,
-        variables: Mapping[str, int] | None = None,
-        repeat: int = 1,
-        *,
-        keep: Collection[int] = (),
-        seconds: float = 60.0,
-    ) -> Observed:
-        """As `WarmProgram.run_async`."""
-
-    async def run_all_async(
-        self,
-        calls: Sequence[Tensors],
-        variables: Mapping[str, int] | None = None,
-        repeat: int = 1,
-        *,
-        keep: Sequence[Collection[int]],
-        seconds: float = 60.0,
-    ) -> list[Observed | EigenTensorError]:
-        """As `WarmProgram.run_all_async`."""
-
-    def close(self) -> None:
-        """Ends what is ready; the next call begins anew."""
 
 
 class WarmExecution:
@@ -100,7 +43,7 @@ class WarmExecution:
         *,
         device: str = "CPU",
         unsafe: bool = False,
-        elsewhere: Callable[[Program, Tensors], Ready] | None = None,
+        elsewhere: Callable[[Program, Tensors], ReadyProgram] | None = None,
         room: int | None = None,
     ) -> None:
         """`weights` is a file that has the bindings root which orders name. A program that is `elsewhere` is made of it
@@ -110,7 +53,7 @@ class WarmExecution:
         self.program = program
         self._files = () if weights is None else (weights,)
         self._weights: Tensors = {} if weights is None else load_role(weights, program, Role.WEIGHT)
-        self._warm: Ready
+        self._warm: ReadyProgram
         self._chosen, self._room = None if elsewhere is None else secrets.token_bytes(32), room
         if elsewhere is None:
             self._warm = WarmProgram(program, self._files, within, device=device, unsafe=unsafe)

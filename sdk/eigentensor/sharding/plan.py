@@ -138,7 +138,7 @@ def tightest(
     hints: tuple[Hint | None, ...] = (),
     memory: int | None = None,
 ) -> Plan:
-    """The same, and where no plan fits into the memory, that which takes least.
+    """The plan that `plan` has; where none fits into the memory, the one that takes least of one worker's.
 
     `layouts` say where tensors lie that are there already, by name, along `layout.axes_of` the program; others come
     from outside, to each worker what it reads. `hints` are for calls, one or None for each; without any the

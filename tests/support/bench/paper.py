@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from tinygrad import Context, Tensor, UOp, nn
+from tinygrad import Tensor, UOp, nn
 
 from eigentensor.capture import capture
 from eigentensor.program.bounds import prove
@@ -28,6 +28,7 @@ from eigentensor.sharding.layout import box_bytes, volumes
 from eigentensor.sharding.plan import Compute, Copy, Plan, Receive, Send, plan
 from support.bench.pairs import say
 from support.programs.models import Decoder, Layer
+from support.programs.sharded import Step
 
 NODE = 8  #: GPUs that NVLink joins
 ROOM = 80 << 30  #: bytes of a GPU
@@ -35,7 +36,8 @@ FLOPS, MEMORY = 0.4 * 67e12, 0.8 * 3.35e12  #: a second of a GPU, and bytes of i
 LINKS, DELAYS = (0.8 * 450e9, 0.8 * 50e9), (5e-6, 1e-5)  #: bytes a second and seconds, of NVLink and network
 CONSTANTS = """\
 a GPU       {flops:.3g} FLOP/s    float32 without tensor cores, since a sum has one order and one rounding a term:
-                             0.4 of the 67e12 in the data sheet of the H100 SXM, unless --flops says what was measured
+                             0.4 of the 67e12 in the data sheet of the H100 SXM, unless --flops says what was measured;
+                             an H200 reached 26.3e12 in a product of 4096² (`scripts/gpu`)
 its memory  {memory:.3g} bytes/s  0.8 of the data sheet's 3.35e12
 NVLink      {links[0]:.3g} bytes/s   each way, among 8 GPUs of a node: 0.8 of the data sheet's 900e9 for both ways
 network     {links[1]:.3g} bytes/s     each way, for each GPU between nodes: 0.8 of its 400 Gb/s card in a DGX H100
@@ -60,20 +62,6 @@ class Blocks:
         return x
 
 
-class Training:
-    """A step of Adam for the mean square of a network's results."""
-
-    def __init__(self, network: Blocks) -> None:
-        self.network = network
-        self.optimizer = nn.optim.Adam(nn.state.get_parameters(network))
-
-    def __call__(self, x: Tensor) -> Tensor:
-        with Context(TRAINING=1):
-            self.optimizer.zero_grad()
-            loss = self.network(x).square().mean().backward()
-            return loss.realize(*self.optimizer.schedule_step())
-
-
 @dataclass(frozen=True)
 class Case:
     """A model's shape, and what so many GPUs do: a step of training on `rows` sequences of so many tokens, or, without
@@ -93,7 +81,7 @@ def program_of(width: int, heads: int, tokens: int, rows: int, blocks: int) -> P
     """Of so many blocks of a `Case`."""
     if rows:
         network = Blocks([Layer(width, heads, causal=True) for _ in range(blocks)])
-        model = Training(_without_bytes(network))
+        model = Step(_without_bytes(network), nn.optim.Adam)
         inputs = {"x": Tensor.empty(rows, tokens, width)}
         return capture(lambda x: model(x), inputs, model, fingerprint=False, shards=rows).program
     made = _without_bytes(Blocks([Decoder(width, heads, tokens) for _ in range(blocks)]))

@@ -19,7 +19,7 @@ from eigentensor.cluster.layouts import Reader, encode
 from eigentensor.cluster.remote import RemoteSession
 from eigentensor.gt import connection
 from support.bench.pairs import say
-from support.bench.stream import INSTRUCTIONS, step
+from support.bench.stream import INSTRUCTIONS, chain, step
 from support.clusters import F32, Processes, added, square
 
 ROUNDS, RUNS, READS, STEPS = 5, 2_000, 300, 500
@@ -91,17 +91,7 @@ def measure(session: RemoteSession, kind: str) -> None:
 
 def recorded(kind: str) -> None:
     """The same worker's figures of `eigentensor.gt`."""
-    a, b = gt.randn(10, 10), gt.randn(10, 10)
-
-    def chain() -> None:
-        x = a
-        for _ in range(INSTRUCTIONS):
-            x = x + b
-        x.data.numpy()
-
-    for _ in range(40):  # until segments are joined and compiled
-        chain()
-    say(f"additions, {kind:12}{INSTRUCTIONS / best(chain, 40):12,.0f} a second")
+    say(f"additions, {kind:12}{INSTRUCTIONS / best(chain(), 40):12,.0f} a second")
     one = step()
     for _ in range(10):
         one()

@@ -118,23 +118,28 @@ def first_steps() -> None:
         say(name, min(seconds), sorted(seconds)[len(seconds) // 2])
 
 
-def additions() -> None:
-    """How many additions of 10 × 10 are recorded and executed a second; the best of several rounds."""
+def chain() -> Callable[[], None]:
+    """INSTRUCTIONS additions of 10 × 10, each on the result of the one before, the last one looked at; compiled."""
     a, b = gt.randn(10, 10), gt.randn(10, 10)
 
-    def chain() -> None:
+    def added() -> None:
         x = a
         for _ in range(INSTRUCTIONS):
             x = x + b
         x.data.numpy()
 
-    times = []
     for _ in range(40):  # until segments are joined and compiled
-        chain()
+        added()
+    return added
+
+
+def additions() -> None:
+    """How many additions of 10 × 10 are recorded and executed a second; the best of several rounds."""
+    times, added = [], chain()
     time.sleep(2)
     for _ in range(40):
         start = time.perf_counter()
-        chain()
+        added()
         times.append(time.perf_counter() - start)
     say("additions a second, best, median", round(INSTRUCTIONS / min(times)), round(INSTRUCTIONS / sorted(times)[20]))
 

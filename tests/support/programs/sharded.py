@@ -37,12 +37,21 @@ class Deep:
         return self.last(self.second(self.first(x).relu()).relu())
 
 
-class Step:
-    """A step of SGD for the sum of squares of a network's results."""
+def descent(parameters: list[Tensor]) -> Any:
+    """SGD."""
+    return nn.optim.SGD(parameters, lr=0.01)
 
-    def __init__(self, network: Callable[[Tensor], Tensor]) -> None:
+
+class Step:
+    """A step of an optimiser for the mean square of a network's results."""
+
+    def __init__(
+        self,
+        network: Callable[[Tensor], Tensor],
+        optimizer: Callable[[list[Tensor]], Any] = descent,
+    ) -> None:
         self.network = network
-        self.optimizer = nn.optim.SGD(nn.state.get_parameters(network), lr=0.01)
+        self.optimizer = optimizer(nn.state.get_parameters(network))
 
     def __call__(self, x: Tensor) -> Tensor:
         with Context(TRAINING=1):

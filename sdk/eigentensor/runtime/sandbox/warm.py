@@ -43,6 +43,7 @@ from eigentensor.runtime.sandbox.piped import (
     send,
     waited,
 )
+from eigentensor.runtime.sandbox.ready import ReadyProgram
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
 from eigentensor.runtime.sandbox.slots import Slots
 from eigentensor.runtime.sandbox.together import admitted, held, most_together, open_buffers
@@ -52,7 +53,7 @@ from eigentensor.scratch import scratch
 LIFE = 1 << 30  #: processor seconds of a child: each call has a limit by the clock
 
 
-class WarmProgram:
+class WarmProgram(ReadyProgram):
     """A valid program with its weights, in files that their bindings root names. Safe for several threads, whose calls
     it executes one after the other; a child that died or was killed is started anew by the next one."""
 
