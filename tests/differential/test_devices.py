@@ -18,7 +18,7 @@ from eigentensor.program.ops import Op
 from eigentensor.program.signatures import STORED
 from eigentensor.runtime import CompiledGraph, devices, execute, selftest
 from eigentensor.runtime.gpu.gridded import Gridded, Launches
-from support.campaigns.device_cases import AnyGrid, WidestGrid, on_devices, other, usable
+from support.campaigns.device_cases import AheadGrid, AnyGrid, WidestGrid, on_devices, other, usable
 from support.generated.programs import generate
 from support.oracles.agreement import disagreements
 from support.programs.captured import NAMES, graphs
@@ -46,11 +46,11 @@ def test_a_device_passes_the_selftest(device: str, dtype: DType) -> None:
     selftest.check(partial(execute, device=usable(device)), [dtype])
 
 
-@pytest.mark.parametrize(("device", "case"), on_devices(CASES, ["convolution"]))
+@pytest.mark.parametrize(("device", "case"), on_devices(CASES, ["convolution", "thin_float16_3_64_192_t"]))
 def test_tiles_give_the_bits_of_the_reference(device: str, case: str, tmp_path: Path) -> None:
     here, of = devices.of(usable(device)), CASES[case]()
     assert isinstance(here, Gridded)
-    for kind in (here, other(WidestGrid, here)):
+    for kind in (here, other(WidestGrid, here), other(AheadGrid, here)):
         assert disagreements(of, tensors(of), device=device, toolchain=kind, cache=Cache(tmp_path)) == []
 
 

@@ -12,7 +12,7 @@ from eigentensor.runtime import selftest
 from eigentensor.runtime.gpu import nvrtc
 from eigentensor.runtime.gpu.gridded import Gridded, Queue
 from eigentensor.runtime.memory.plan import parts
-from support.campaigns.device_cases import WidestGrid, other
+from support.campaigns.device_cases import AheadGrid, WidestGrid, other
 from support.oracles.together import Together
 from support.programs import zeros
 from support.programs.captured import NAMES, graphs
@@ -57,6 +57,7 @@ def test_captured_graphs_become_exact_ptx(name: str) -> None:
         rounds_as_written(body, kind)
         if body.reduce_ranges:
             rounds_as_written(body, other(WidestGrid, kind))
+            rounds_as_written(body, other(AheadGrid, kind))
 
 
 @pytest.mark.parametrize(

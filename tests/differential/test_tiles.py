@@ -74,7 +74,7 @@ def test_the_first_schedules_that_pack_a_gradient(number: int, tmp_path: Path) -
 def test_threads_share_the_parts_of_a_call(threads: int, tmp_path: Path) -> None:
     random = np.random.default_rng(2)
     x, y = (random.standard_normal((200, 200), dtype=np.float32) for _ in range(2))
-    of = product(F32, False, True, 200)
+    of = product(F32, False, True, (200, 200, 200))
     together, alone = (
         CompiledGraph(of, {"a": x.reshape(-1), "b": y.reshape(-1)}, threads=n, cache=Cache(tmp_path))
         for n in (threads, 1)
@@ -140,7 +140,7 @@ def test_a_schedule_is_its_text() -> None:
 
 def test_products_pack_what_all_rows_use() -> None:
     for dtype, left, right in ((F32, False, False), (F32, False, True), (DType.FLOAT16, False, True)):
-        assert toolchain.local().schedule(product(dtype, left, right, 192).bodies[0]).packed
+        assert toolchain.local().schedule(product(dtype, left, right, (192, 192, 192)).bodies[0]).packed
 
 
 def _packed(schedule: Schedule) -> tuple[int, int, int]:

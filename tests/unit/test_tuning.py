@@ -234,8 +234,9 @@ def test_every_candidate_has_finite_features_that_tell_it_from_others() -> None:
 
 
 def test_grids_have_texts_and_features_too() -> None:
-    body = product(53, 70, 300)
-    grids = candidate_grids(body, Many(64, 256, 48 << 10))
+    body = product(53, 70, 320)
+    grids = candidate_grids(body, Many(64, 256, 48 << 10, copies=True))
+    assert any(grid.ahead for grid in grids)
     assert [Grid.parse(str(grid)) for grid in grids] == grids
     for wrong in ("", "rows=0", "rows=0 columns=1 tall=1 wide=1 high=1 broad=1 chunk=0 more=1"):
         with pytest.raises(ValueError):

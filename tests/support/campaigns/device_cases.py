@@ -35,18 +35,26 @@ class AnyGrid(Gridded):
 
     def schedule(self, body: Body) -> Grid:
         random = Random(f"{self.identity} {body!r}")
-        target = random.choice((self.target, Many(500, 64, 32 << 10), Many(4, 8, 4 << 10)))
+        target = random.choice((self.target, Many(500, 64, 32 << 10, copies=True), Many(4, 8, 4 << 10)))
         return random.choice(candidate_grids(simple(body), target))
 
 
 class WidestGrid(Gridded):
     """Compiles every body with the grid that stages most, of these with the largest tile."""
 
+    copies = False  #: whether copies that go on by themselves may be drawn
+
     def schedule(self, body: Body) -> Grid:
         return max(
-            candidate_grids(simple(body), Many(500, 64, 32 << 10)),
-            key=lambda g: (g.chunk, len(g.rows), g.high * g.broad),
+            candidate_grids(simple(body), Many(500, 64, 32 << 10, copies=self.copies)),
+            key=lambda g: (g.ahead, g.chunk, len(g.rows), g.high * g.broad, g.crew),
         )
+
+
+class AheadGrid(WidestGrid):
+    """Compiles every body with the grid that has most copies under way."""
+
+    copies = True
 
 
 def other(kind: type[Gridded], here: Gridded, seed: int = 0) -> Gridded:

@@ -40,9 +40,9 @@ def program(value: Node, axes: tuple[Axis, ...], **inputs: tuple[DType, int]) ->
     return assemble([("result", to_body(value, axes))], buffers, {(Kind.OUTPUT, "output"): ("result", shape)})
 
 
-def product(dtype: DType, left_turned: bool, right_turned: bool, size: int = 0) -> Program:
-    """Of odd sizes, or of one size."""
-    m, n, inner = (size or extent for extent in (M, N, K))
+def product(dtype: DType, left_turned: bool, right_turned: bool, sizes: tuple[int, int, int] = (M, N, K)) -> Program:
+    """Of rows, columns and terms."""
+    m, n, inner = sizes
     axes = (Axis(0, m), Axis(1, n), Axis(2, inner, True))
     i, j, k = map(counter, axes)
     a = load(Array("a", dtype, m * inner), index((k, m), (i, 1)) if left_turned else index((i, inner), (k, 1)))
@@ -114,6 +114,16 @@ CASES: dict[str, Callable[[], Program]] = {
         for dtype, left, right in (
             (F32, False, False), (F32, False, True), (F32, True, False), (DType.FLOAT16, False, True),
             (DType.INT8, False, False), (DType.UINT64, True, True),
+        )
+    },
+    **{
+        f"thin_{dtype.name.lower()}_{m}_{n}_{inner}_{'t' if right else 'n'}": (
+            partial(product, dtype, False, right, (m, n, inner))
+        )
+        for dtype, m, n, inner, right in (
+            (F32, 1, 96, 256, False), (F32, 1, 75, 192, True), (F32, 5, 33, 48, True),
+            (DType.FLOAT16, 3, 64, 192, True), (DType.FLOAT16, 1, 48, 128, False),
+            (DType.INT8, 8, 64, 192, True), (DType.UINT64, 2, 40, 96, False),
         )
     },
     "convolution": convolution, "gradient": gradient, "turned": turned, "means_and_deviations": means_and_deviations,

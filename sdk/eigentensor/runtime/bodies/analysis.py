@@ -173,6 +173,18 @@ class Analysis:
                 return 0
         return None
 
+    def origin(self, number: int) -> int | None:
+        """The index value where every counter is 0; None if a variable or anything but index values goes into it."""
+        instruction = self.body.instructions[number]
+        if instruction.op is Op.RANGE:
+            return 0
+        if instruction.op is Op.CONST or instruction.dtype is not DType.INDEX:
+            return self.constant(number)
+        of = [self.origin(v) for v in instruction.values]
+        if instruction.op is Op.VAR or None in of:
+            return None
+        return transfer(instruction.op, instruction.dtype, *((v, v) for v in of if v is not None))[0]
+
     def is_even(self, element: int, ranges: tuple[int, ...]) -> bool:
         """Whether an index grows by a constant from step to step of nested loops, also where an outer one moves."""
         strides = [self.strides(r)[element] for r in ranges]

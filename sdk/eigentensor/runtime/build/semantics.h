@@ -121,6 +121,7 @@ FN f32 u64_to_bf16(u64 a) { return round_bf16(few_bits(a)); }
 #define ENTER_b(a) ne(a, (u8)0)
 #define LEAVE_b(a) ((u8)((a)&1))
 #define MEMORY(S, T, NAME, ENTER, LEAVE) \
+  FN T enter_##NAME(S a) { return ENTER(a); } \
   FN T load_##NAME(GLOBAL const S *p, i64 i) { return ENTER(p[i]); } \
   FN T load_##NAME(GLOBAL const S *p, i64 i, b m) { return m ? ENTER(p[i]) : (T)0; } \
   FN void store_##NAME(GLOBAL S *p, i64 i, T a) { p[i] = LEAVE(a); }

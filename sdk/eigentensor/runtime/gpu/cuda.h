@@ -4,6 +4,11 @@
 #define LOCAL __shared__
 #define KERNEL(items) extern "C" __global__ __launch_bounds__(items)
 #define WAIT __syncthreads()
+#define ALIGNED __align__(16)
+/* A copy of 4, 8 or 16 bytes that goes on by itself; all but the last n of the groups that were sent have arrived. */
+#define FETCH(bytes, to, from) fetch<bytes>((u32)__cvta_generic_to_shared(to), from)
+#define SENT asm volatile("cp.async.commit_group;" ::: "memory")
+#define ARRIVED(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 #define UNROLL _Pragma("unroll 16")
 #define GROUP ((i64)blockIdx.x)
 #define ITEM ((i32)threadIdx.x)
@@ -36,3 +41,7 @@ FN f32 apart(f32 a) { asm("" : "+f"(a)); return a; }
 FN f32 choose(b m, f32 a, f32 c) { return m ? a : apart(c); }
 FN f32 root(f32 a) { return __fsqrt_rn(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return __fmaf_rn(a, c, d); }
+template <int BYTES> FN void fetch(u32 to, const void *from) {
+  if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
+}

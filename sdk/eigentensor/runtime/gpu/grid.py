@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
-from eigentensor.program.ops import REDUCTIONS, Op
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
 
 #: What a work item computes, and how work items are grouped.
@@ -22,15 +22,24 @@ LINES = 400  #: instructions in a tile: longer ones compile slowly and spill
 NEAR, FAR, SHARED = 4.0, 12.0, 1.5  #: instructions that a read is worth: of neighbours, of others, of shared memory
 WAIT = 100  #: evaluations for which a chain of steps waits, by and large
 CHUNK = 16  #: steps of a reduction whose values are staged at a time
+LINE = 16  #: bytes that one copy takes at most
+#: Of copies under way: steps of a chunk, chunks at most, work items of a group that is mostly there to copy.
+COPIED, AHEAD, CREW = (64, 32, 16), 8, 128
+#: Where there are such copies: instructions for which memory is waited for, and what a multiprocessor has room for.
+FLIGHT, ROOM, THREADS = 900, 200 << 10, 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What a device with work items can hold: groups side by side, items in a group, bytes that a group shares."""
+    """What a device with work items can hold: groups side by side, items in a group, bytes that a group shares.
+
+    `copies` says whether memory is copied to what a group shares while its items do something else.
+    """
 
     groups: int
     items: int
     shared: int
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,9 @@ class Grid:
     A group is `tall` × `wide` work items, each with a tile of `high` × `broad` elements that lie as far apart as the
     group is tall and wide: neighbours read neighbours. What would lie behind an end is computed for the last element,
     and not stored. With `chunk`, values in a reduction that vary along rows or columns alone are staged in memory that
-    the group shares, so many steps at a time.
+    the group shares, so many steps at a time. With `ahead`, what is staged is memory as it is, copied while the group
+    computes: so many chunks have room. A `crew` above 1 has so many times as many items, of which the first compute and
+    all start copies.
     """
 
     rows: tuple[int, ...] = ()
@@ -50,11 +61,13 @@ class Grid:
     high: int = 1
     broad: int = 1
     chunk: int = 0
+    ahead: int = 0
+    crew: int = 1
 
     @property
     def items(self) -> int:
         """Work items of a group."""
-        return self.tall * self.wide
+        return self.tall * self.wide * self.crew
 
     def __str__(self) -> str:
         return " ".join(f"{f.name}={_text(getattr(self, f.name))}" for f in fields(self))
@@ -89,7 +102,10 @@ def candidate_grids(body: Body, target: Many) -> list[Grid]:
     staged = {
         replace(g, chunk=CHUNK) for g in grids if 0 < shared_bytes(analysis, replace(g, chunk=CHUNK)) <= target.shared
     }
-    return sorted(grids | staged, key=lambda grid: (_cost(analysis, grid, target), str(grid)))
+    grids |= staged
+    if target.copies and body.reduce_ranges:
+        grids |= {ahead for grid in (*grids, *_thin(body, analysis)) for ahead in _ahead(analysis, grid, target)}
+    return sorted(grids, key=lambda grid: (_cost(analysis, grid, target), str(grid)))
 
 
 def groups(body: Body, grid: Grid) -> tuple[int, int, int]:
@@ -102,7 +118,8 @@ def groups(body: Body, grid: Grid) -> tuple[int, int, int]:
 def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
     """The largest values in the steps of a reduction that read memory and vary with the rows alone or columns alone.
 
-    Not one that each item reads for itself, where neighbours read neighbours: it would only come later.
+    Not one that each item reads for itself, where neighbours read neighbours: it would only come later. With copies
+    under way it is what they can take of the memory that is read.
     """
     body, values = analysis.body, set[int]()
     if not grid.chunk or any(
@@ -110,6 +127,9 @@ def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
         for r in analysis.ranges_of(body.instructions[reduction].c)
     ):
         return frozenset()
+    if grid.ahead:
+        of = [n for n, scope in enumerate(analysis.scopes) if scope == body.instructions[reduction].c]
+        return frozenset(n for n in of if body.instructions[n].op is Op.LOAD and copied(analysis, grid, n))
     stack = [v for v in body.instructions[reduction].values if analysis.scopes[v] is not None]
     while stack:
         v = stack.pop()
@@ -126,6 +146,83 @@ def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
     return frozenset(values)
 
 
+def side_of(analysis: Analysis, grid: Grid, v: int) -> str:
+    """Along which side a value varies: "r", the rows, "c", the columns, "rc" or ""."""
+    of = {"r": grid.rows, "c": grid.columns}
+    return "".join(side for side, axes in of.items() if analysis.depends[v].intersection(axes))
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """How a group copies what the steps of a chunk read: `vector` elements at a time, of `span` places along a side.
+
+    The elements of a vector are of neighbouring steps if it goes `along` the reduction, else of neighbouring places.
+    """
+
+    side: str
+    span: int
+    vector: int
+    along: bool
+
+    def elements(self, grid: Grid) -> int:
+        """Elements of a chunk in shared memory."""
+        return self.span * (grid.chunk + self.vector) if self._steps_together else grid.chunk * self._pitch
+
+    def at(self, grid: Grid, k: str, place: str) -> str:
+        """Where in it a step of a place lies: neighbours that read the same step hit different banks."""
+        if self._steps_together:
+            return f"({place}) * {grid.chunk + self.vector} + {k}"
+        return f"{k} * {self._pitch} + {place}"
+
+    def order(self, grid: Grid, e: str) -> tuple[str, str]:
+        """Step and place where the copy with a number begins: neighbours copy neighbours."""
+        if self.along:
+            vectors = grid.chunk // self.vector
+            return f"{e} % {vectors} * {self.vector}", f"{e} / {vectors}"
+        vectors = self.span // self.vector
+        return f"{e} / {vectors}", f"{e} % {vectors} * {self.vector}"
+
+    @property
+    def _steps_together(self) -> bool:
+        return self.along and self.vector > 1
+
+    @property
+    def _pitch(self) -> int:
+        return self.span + (self.vector == 1)
+
+
+def copied(analysis: Analysis, grid: Grid, load: int) -> Copy | None:
+    """How what a load in a reduction reads is copied; None if it has a guard, varies along both sides, or its elements
+    are too small to be copied one by one and do not lie side by side."""
+    instruction, body = analysis.body.instructions[load], analysis.body
+    side = side_of(analysis, grid, load)
+    if instruction.c != NO_GUARD or len(side) > 1:
+        return None
+    axes = {"r": grid.rows, "c": grid.columns, "": ()}[side]
+    span = {"r": grid.tall * grid.high, "c": grid.wide * grid.broad, "": 1}[side]
+    element, size = instruction.b, instruction.dtype.size
+    scope = analysis.scopes[load]
+    assert scope is not None  # it is in a reduction
+    step = analysis.ranges_of(scope)[-1]
+    whole = prod(body.output_ranges[a] for a in axes) % span == 0
+    for axis, extent in ((step, grid.chunk), *((a, span) for a in axes[-1:] if whole)):
+        vector = LINE // size
+        while vector > 1 and extent % vector:
+            vector //= 2
+        if vector * size >= 4 and _is_together(analysis, element, axis, vector):
+            return Copy(side, span, vector, axis == step)
+    along = not axes or analysis.strides(step)[element] == 1
+    return Copy(side, span, 1, along) if size == 4 else None
+
+
+def _is_together(analysis: Analysis, element: int, axis: int, vector: int) -> bool:
+    """Whether an index takes so many neighbours, from a multiple of their number on, as the counter of an axis does."""
+    others = [analysis.strides(r)[element] for r in range(len(analysis.extents)) if r != axis]
+    origin = analysis.origin(element)
+    starts = [origin, analysis.extents[axis], *others]
+    return analysis.strides(axis)[element] == 1 and all(s is not None and s % vector == 0 for s in starts)
+
+
 def cone_of(analysis: Analysis, number: int) -> list[int]:
     """The value and all that it is computed from, in order."""
     cone, stack = {number}, [number]
@@ -138,6 +235,11 @@ def cone_of(analysis: Analysis, number: int) -> list[int]:
 
 def shared_bytes(analysis: Analysis, grid: Grid) -> int:
     """Bytes of shared memory of a group."""
+    if grid.ahead:
+        kept = {v for number in _reductions(analysis) for v in staged(analysis, grid, number)}
+        copies = {v: copied(analysis, grid, v) for v in kept}
+        sizes = [c.elements(grid) * analysis.body.instructions[v].dtype.size for v, c in copies.items() if c]
+        return grid.ahead * sum(-(-size // LINE) * LINE for size in sizes)
     width = {
         v: grid.wide * grid.broad if analysis.depends[v].intersection(grid.columns) else grid.tall * grid.high
         for number in _reductions(analysis)
@@ -179,6 +281,35 @@ def _of(body: Body, target: Many, rows: tuple[int, ...], columns: tuple[int, ...
     ]
 
 
+def _thin(body: Body, analysis: Analysis) -> list[Grid]:
+    """Grids of few rows and many columns: what little an item computes hides no wait for memory."""
+    grids = []
+    for rows, columns in _sides(analysis):
+        height = prod(body.output_ranges[a] for a in rows)
+        if height <= TILES[-1][0]:
+            high = 1 << (height - 1).bit_length()
+            grids += [Grid(rows, columns, 1, wide, high, 1, crew=CREW // wide) for wide in (16, 32)]
+    return grids
+
+
+def _ahead(analysis: Analysis, grid: Grid, target: Many) -> list[Grid]:
+    """The grid with copies under way, if all reductions have some and the group has room: with the longest chunk.
+
+    Not with the largest tile: its accumulators take the registers of a second group.
+    """
+    if (grid.high, grid.broad) == TILES[-1]:
+        return []
+    steps = [prod(analysis.extents[r] for r in analysis.ranges_of(k)) for k in range(analysis.body.reductions)]
+    for chunk in COPIED:
+        one = replace(grid, chunk=chunk, ahead=2)
+        if any(n % chunk for n in steps) or not all(staged(analysis, one, r) for r in _reductions(analysis)):
+            continue
+        ahead = min(AHEAD, target.shared * 2 // shared_bytes(analysis, one), *(n // chunk for n in steps))
+        if ahead > 1:
+            return [replace(one, ahead=ahead)]
+    return []
+
+
 def _instances(analysis: Analysis, grid: Grid, number: int) -> int:
     """How often a tile has a value."""
     depends = analysis.depends[number]
@@ -199,15 +330,25 @@ def _cost(analysis: Analysis, grid: Grid, target: Many) -> float:
         if n in kept:
             total += SHARED * steps * instances
         if n in below:  # the group shares the work, and reads along whatever lies side by side
+            copy = copied(analysis, grid, n) if grid.ahead and n in kept else None
             span = grid.wide * grid.broad if analysis.depends[n].intersection(grid.columns) else grid.tall * grid.high
-            total += steps * span / grid.items * (NEAR if instruction.op is Op.LOAD else 1)
+            share = span / grid.items if copy is None else copy.span / copy.vector / grid.items
+            total += steps * share * (NEAR if instruction.op is Op.LOAD else 1)
         elif instruction.op is Op.LOAD:
             total += steps * instances * (NEAR if _is_coalesced(analysis, grid, instruction.b) else FAR)
         else:
             total += steps * instances
     rounds = -(-prod(groups(analysis.body, grid)) // target.groups)
-    latency = (1 + 2 / (grid.high * grid.broad)) ** 0.5  # which many chains hide
-    return float(total * rounds * latency * (1 + grid.items / target.items))
+    latency = 1 if grid.ahead else (1 + 2 / (grid.high * grid.broad)) ** 0.5  # which many chains hide
+    work = float(total * rounds * latency * (1 + grid.items / target.items))
+    if not target.copies or not grid.chunk:
+        return work
+    chunks = sum(prod(analysis.extents[r] for r in analysis.ranges_of(k)) for k in range(analysis.body.reductions))
+    waits = FLIGHT * chunks / grid.chunk
+    if not grid.ahead:
+        return work + waits * rounds
+    beside = max(1, min(rounds, ROOM // shared_bytes(analysis, grid), THREADS // grid.items))
+    return max(work, waits / (grid.ahead - 1) * -(-rounds // beside))
 
 
 def _is_coalesced(analysis: Analysis, grid: Grid, element: int) -> bool:
@@ -244,7 +385,8 @@ def _features(a: Analysis, grid: Grid) -> list[float]:
             work += items * copies * steps
     sizes = [p.elements * p.dtype.size for p in a.body.parameters]
     numbers = (
-        count, grid.tall, grid.wide, grid.high, grid.broad, grid.chunk, reads, staged, work, chain, count * chain,
+        count, grid.tall, grid.wide, grid.high, grid.broad, grid.chunk,
+        grid.ahead, grid.crew, reads, staged, work, chain, count * chain,
         sum(sizes), sizes[0], max(sizes), a.body.parameters[0].elements,
     )  # fmt: skip
     reckoned = work + 4 * reads + staged + WAIT * chain

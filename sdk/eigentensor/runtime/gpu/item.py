@@ -69,7 +69,8 @@ class Item(Text):
         self.line(
             f"const ix c0 = group % {across} * {self.span('c')}, r0 = group / {across} % {down} * {self.span('r')};"
         )
-        self.line(f"const i32 ic = item % {self.grid.wide}, ir = item / {self.grid.wide};")
+        turn = f" % {self.grid.tall}" if self.grid.crew > 1 else ""  # who only copies has a place like any other
+        self.line(f"const i32 ic = item % {self.grid.wide}, ir = item / {self.grid.wide}{turn};")
         others = [axis for axis in range(self.analysis.outputs) if axis not in (*self.grid.rows, *self.grid.columns)]
         self.counters("i", others, f"group / {across * down}", self.body.output_ranges, "")
         for side in "rc":

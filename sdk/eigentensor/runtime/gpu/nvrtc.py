@@ -25,6 +25,7 @@ from eigentensor.runtime.gpu.gridded import Gridded, Queue
 
 FLAGS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--std=c++17")
 SHARED = 48 << 10  #: bytes that every group has without asking
+COPIES = 80  #: the oldest architecture that copies to shared memory by itself
 #: Instructions that flush, approximate, contract or order zeros, or leave it to the driver whether they do.
 INEXACT = re.compile(
     r"^.*(?:\.ftz|\.approx|\.full|\.f64|\.f16|\.bf16|\.sat\.f32|\bmad\.[a-z.]*f32"
@@ -40,7 +41,7 @@ def toolchain(architecture: str, groups: int, queue: Callable[[], Queue]) -> Gri
     Raises ExecutionError if there is no NVRTC.
     """
     check_release()
-    target = Many(groups, 256, SHARED)
+    target = Many(groups, 256, SHARED, copies=int(re.sub(r"\D", "", architecture)) >= COPIES)
 
     def build(text: str) -> bytes:
         return compiled(architecture, text).code

@@ -8,6 +8,10 @@
 #define LOCAL __local
 #define KERNEL(items) __kernel __attribute__((reqd_work_group_size(items, 1, 1)))
 #define WAIT barrier(CLK_LOCAL_MEM_FENCE)
+#define ALIGNED __attribute__((aligned(16)))
+#define FETCH(bytes, to, from) for (i32 f = 0; f < bytes / (i32)sizeof(*(from)); f++) (to)[f] = (from)[f]
+#define SENT
+#define ARRIVED(n)
 #define UNROLL
 #define GROUP ((i64)get_group_id(0))
 #define ITEM ((i32)get_local_id(0))

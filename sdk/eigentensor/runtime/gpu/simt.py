@@ -7,8 +7,8 @@ from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.expressions import MEMORY, STEP, STORED, apply, identity, register
 from eigentensor.runtime.bodies.part import Part
-from eigentensor.runtime.gpu.grid import Grid, cone_of, staged
-from eigentensor.runtime.gpu.item import Item
+from eigentensor.runtime.gpu.grid import Grid, staged
+from eigentensor.runtime.gpu.staging import Staging
 
 NAME = "compute"  #: of the kernel
 #: Elements of a tile, and values of a step, up to which steps lie side by side: reads then wait for memory at once.
@@ -23,7 +23,7 @@ def write(body: Body, grid: Grid) -> str:
     return _Writer(body, grid).text()
 
 
-class _Writer(Item):
+class _Writer(Staging):
     def text(self) -> str:
         alone = "" if isinstance(self.body, Part) else "restrict "  # a part may lie in what it reads
         parameters = [
@@ -53,10 +53,14 @@ class _Writer(Item):
         kept = staged(self.analysis, self.grid, number)
         roots = [v for v in reduction.values if self.analysis.scopes[v] is not None]
         inside = self.analysis.needed(roots, kept)
+
+        def finish() -> None:
+            self.accumulate(number, reduction)
+
         if kept:
-            self.chunks(number, ranges, kept, [n for n in inside if n not in kept])
+            self.chunks(number, ranges, inside, finish)
         else:
-            self.steps(ranges, inside, lambda: self.accumulate(number, reduction))
+            self.steps(ranges, inside, finish)
 
     def accumulate(self, number: int, reduction: Instruction) -> None:
         for suffix in self.suffixes(number):
@@ -80,75 +84,19 @@ class _Writer(Item):
                     self.define(number)
             self.steps(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
 
-    # Staging
-
-    def chunks(self, number: int, ranges: tuple[int, ...], kept: frozenset[int], inside: list[int]) -> None:
-        """The loops of a reduction as one, some steps at a time: the group stages what they need, then all take it."""
-        chunk, total = self.grid.chunk, prod(self.analysis.extents[r] for r in ranges)
-        for v in sorted(kept):
-            self.line(
-                f"LOCAL {register(self.body.instructions[v].dtype, False)} t{number}v{v}[{chunk * self.pitch(v)}];"
-            )
-        with self.block(f"for (ix k0 = 0; k0 < {total}; k0 += {chunk})"):
-            for side in "rc":
-                of = [v for v in sorted(kept) if self.side(v) == side]
-                if of:
-                    self.stage(number, side, of, ranges, total)
-            self.line("WAIT;")
-            most = f"({total} - k0 < {chunk} ? (i32)({total} - k0) : {chunk})" if total % chunk else chunk
-            with self.block(f"for (i32 k = 0; k < {most}; k++)"):
-                if inside:
-                    self.counters("j", ranges, "k0 + k", self.analysis.extents, "")
-                for v in sorted([*kept, *inside]):
-                    if v in inside:
-                        self.define(v)
-                        continue
-                    side = self.side(v)
-                    for n, suffix in enumerate(self.suffixes(v)):
-                        place = f"k * {self.pitch(v)} + i{side} + {n * self.step(side)}"
-                        kind = register(self.body.instructions[v].dtype, False)
-                        self.line(f"const {kind} v{v}{suffix} = t{number}v{v}[{place}];")
-                self.accumulate(number, self.body.instructions[number])
-            self.line("WAIT;")
-
-    def side(self, v: int) -> str:
-        return "r" if self.analysis.depends[v].intersection(self.grid.rows) else "c"
-
-    def pitch(self, v: int) -> int:
-        """Distance of steps in shared memory; not a power of two: neighbours that stage steps hit different banks."""
-        return self.span(self.side(v)) + 1
-
-    def stage(self, number: int, side: str, of: list[int], ranges: tuple[int, ...], total: int) -> None:
-        """The items of the group share the values of one side for the steps from k0 on, and put them where all see."""
-        chunk, span, first = self.grid.chunk, self.span(side), self.axes(side)[-1]
-        cone = sorted({n for v in of for n in cone_of(self.analysis, v)})
-        loads = [self.body.instructions[n].b for n in cone if self.body.instructions[n].op is Op.LOAD]
-        along = sum(self.analysis.strides(ranges[-1])[e] == 1 for e in loads)
-        across = sum(self.analysis.strides(first)[e] == 1 for e in loads)
-        k, place = (f"e % {chunk}", f"e / {chunk}") if along > across else (f"e / {span}", f"e % {span}")
-        with self.block(f"for (i32 e = item; e < {chunk * span}; e += {self.grid.items})"):
-            self.line(f"const i32 k = {k}, place = {place};")
-            at = f"(k0 + k < {total - 1} ? k0 + k : {total - 1})" if total % chunk else "k0 + k"
-            self.alone = "s"
-            self.counters("j", ranges, at, self.analysis.extents, "s")
-            self.position(side, f"{side}0 + place", "s")
-            for n in cone:
-                if self.suffixes(n) == ["s"] and self.body.instructions[n].op is not Op.CONST:
-                    self.define(n)
-            for v in of:
-                self.line(f"t{number}v{v}[k * {self.pitch(v)} + place] = v{v}s;")
-            self.alone = ""
-
     # The result
 
     def store(self) -> None:
         dtype, extents = self.body.parameters[0].dtype, self.body.output_ranges
         last = len(self.body.instructions) - 1
+        computing = [f"item < {self.grid.tall * self.grid.wide}"] if self.grid.crew > 1 else []
         for r in range(self.grid.high):
             for c in range(self.grid.broad):
                 names = {**dict.fromkeys(self.grid.rows, f"r{r}"), **dict.fromkeys(self.grid.columns, f"c{c}")}
                 steps = [f"i{a}{names.get(a, '')} * {prod(extents[a + 1 :])}" for a in range(len(extents))]
-                inside = [f"at{s} <= {self.extent(s[0]) - 1}" for s in (f"r{r}", f"c{c}") if self.ragged(s[0])]
+                inside = computing + [
+                    f"at{s} <= {self.extent(s[0]) - 1}" for s in (f"r{r}", f"c{c}") if self.ragged(s[0])
+                ]
                 place = " + ".join(steps) or "0"
                 if isinstance(self.body, Part):
                     place = self.value(self.body.place, f"r{r}c{c}")
