@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from support.conformance.answers import by_reference, committed, wrong
 from support.conformance.carried import carried, compiled
 from support.conformance.cases import GENERATED, cases
 from support.conformance.run import Worker
+from support.conformance.start import SOURCES
 from support.conformance.tried import _failing
 from support.generated.trials import trial
 from support.oracles.agreement import Observable, differences
@@ -173,8 +175,11 @@ def test_what_a_pack_starts_needs_nothing_but_python(tmp_path: Path) -> None:
     script = f"import runpy; runpy.run_path({str(tmp_path / 'run')!r}); {code}"
     done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"__main__"}
+    # without `site`, which would find this clone
+    paths = os.pathsep.join([*(str(tmp_path / "source" / path) for path in SOURCES), sysconfig.get_path("purelib")])
     done = subprocess.run(
-        [sys.executable, tmp_path / "run", "--help"], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+        [sys.executable, "-S", "-m", "support.conformance.run", "--help"],
+        capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths},
+    )  # fmt: skip
     assert "scripts/gpu run" in done.stdout
     assert DType.FLOAT32.name.lower() in (tmp_path / "source/tests/vectors/conformance.json").read_text()

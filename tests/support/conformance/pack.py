@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[3]
 START = Path(__file__).with_name("start.py")
 MOST = 60 << 20  #: bytes of the folder
 SOURCES = (
-    "sdk/eigentensor", "client/eigentensor_client", "client/examples/language", "tests/support",
+    "sdk/eigentensor", "client/eigentensor_client", "client/eigentensor_models", "client/examples/language",
+    "tests/support",
     "tests/vectors/conformance.json", "tests/vectors/ops.json", "LICENSE",
 )  # fmt: skip
 #: Kinds of Linux whose wheels run wherever CUDA's driver does.
