@@ -54,6 +54,18 @@ def product(dtype: DType, left_turned: bool, right_turned: bool, sizes: tuple[in
     return program(total, axes[:2], a=(dtype, m * inner), b=(dtype, inner * n))
 
 
+def dots(m: int, n: int, inner: int) -> Program:
+    """Rows of bytes times rows of bytes, summed as int32."""
+    axes = (Axis(0, m), Axis(1, n), Axis(2, inner, True))
+    i, j, k = map(counter, axes)
+    a, b = (
+        node(Op.CAST, DType.INT32, load(Array(name, DType.INT8, size * inner), index((row, inner), (k, 1))))
+        for name, size, row in (("a", m, i), ("b", n, j))
+    )
+    total = reduction(Op.REDUCE_ADD, axes[2:], binary(Op.MUL, a, b))
+    return program(total, axes[:2], a=(DType.INT8, m * inner), b=(DType.INT8, n * inner))
+
+
 def convolution() -> Program:
     """3 × 3 with a border of zeros: 5 images of 2 × 9 × 21 to 13 channels."""
     images, channels, inner, height, width = 5, 13, 2, 9, 21
@@ -126,6 +138,7 @@ CASES: dict[str, Callable[[], Program]] = {
             (DType.INT8, 8, 64, 192, True), (DType.UINT64, 2, 40, 96, False),
         )
     },
+    **{f"dots_{'_'.join(map(str, s))}": partial(dots, *s) for s in ((1, 64, 128), (6, 37, 192), (64, 64, 64))},
     "convolution": convolution, "gradient": gradient, "turned": turned, "means_and_deviations": means_and_deviations,
 }  # fmt: skip
 

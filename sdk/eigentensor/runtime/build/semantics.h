@@ -2,7 +2,7 @@
 
    A bool is an int32 of all bits or none. Both half types are held in registers as the float32 of the same value and
    rounded after each operation. No function of a library is called. Included after c.h, opencl.h or cuda.h, which say
-   what the types are, FN (a function), GLOBAL (where tensors lie), CHOSEN (a choice of integers),
+   what the types are, FN (a function), GLOBAL (where tensors lie), CHOSEN (a choice of integers), HALF (a half's value),
    and define as_u32, as_f32, root, mulacc, zeros, and choose of floats. */
 
 #define NAN32 0x7FC00000u
@@ -86,7 +86,7 @@ FLOATING(f32, u32, i32)
 FN f32 round_f16(f32 a) { return near_f16(a); }
 FN u16 bits_f16(f32 a) { return (u16)wide_bits_f16(a); }
 FN u16 bits_bf16(f32 a) { return (u16)wide_bits_bf16(a); }
-FN f32 from_f16(u16 a) { return wide_from_f16(a); }
+FN f32 from_f16(u16 a) { return HALF(a); }
 FN f32 from_bf16(u16 a) { return as_f32((u32)a << 16); }
 
 #define SATURATING(F, D, NAME, LEAST, END, MOST) \

@@ -4,6 +4,7 @@
 #define FN static inline __attribute__((always_inline, overloadable, unused))
 #define GLOBAL
 #define CHOSEN(m, a, c) ((m) ? (a) : (c))
+#define HALF(a) wide_from_f16(a)
 
 typedef int32_t b;
 typedef int8_t i8;

@@ -4,6 +4,7 @@
 #define LOCAL __shared__
 #define KERNEL(items) extern "C" __global__ __launch_bounds__(items)
 #define WAIT __syncthreads()
+#define LOCAL_OF const
 #define ALIGNED __align__(16)
 /* A copy of 4, 8 or 16 bytes that goes on by itself; all but the last n of the groups that were sent have arrived. */
 #define FETCH(bytes, to, from) fetch<bytes>((u32)__cvta_generic_to_shared(to), from)
@@ -30,6 +31,7 @@ FN f32 as_f32(u32 a) { return __uint_as_float(a); }
 FN i32 zeros(u64 a) { return __clzll((i64)a); }
 /* Of three integers, ptxas of CUDA 12.6 to 13.2 takes the least wrongly where the second is negated (sm_90): no choice is
    one that it could make a minimum or maximum of. */
+#define HALF(a) half(a)
 #define CHOSEN(m, a, c) chosen(m, a, c)
 template <typename T> FN T chosen(b m, T a, T c) {
   asm("" : "+r"(m));
@@ -39,6 +41,8 @@ template <typename T> FN T chosen(b m, T a, T c) {
    come to, which it does not compute where that is NaN, for equal to itself. */
 FN f32 apart(f32 a) { asm("" : "+f"(a)); return a; }
 FN f32 choose(b m, f32 a, f32 c) { return m ? a : apart(c); }
+FN f32 half(u16 a) { f32 r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(a)); return r; }
+FN i32 dot4(i32 a, i32 c, i32 d) { asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(d) : "r"(a), "r"(c)); return d; }
 FN f32 root(f32 a) { return __fsqrt_rn(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return __fmaf_rn(a, c, d); }
 template <int BYTES> FN void fetch(u32 to, const void *from) {

@@ -26,7 +26,7 @@ LINE = 16  #: bytes that one copy takes at most
 #: Of copies under way: steps of a chunk, chunks at most, work items of a group that is mostly there to copy.
 COPIED, AHEAD, CREW = (64, 32, 16), 8, 128
 #: Where there are such copies: instructions for which memory is waited for, and what a multiprocessor has room for.
-FLIGHT, ROOM, THREADS = 900, 200 << 10, 2048
+FLIGHT, ROOM, THREADS = 1300, 200 << 10, 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +223,25 @@ def _is_together(analysis: Analysis, element: int, axis: int, vector: int) -> bo
     return analysis.strides(axis)[element] == 1 and all(s is not None and s % vector == 0 for s in starts)
 
 
+def bytes_of_dots(analysis: Analysis, grid: Grid, reduction: int) -> tuple[int, int] | None:
+    """The two loads of a sum of products of int8 as int32, if four neighbouring steps of both lie in one word: integers
+    may be added in any order."""
+    if not grid.ahead:
+        return None
+    of = analysis.body.instructions
+    total = of[reduction]
+    product = of[total.a]
+    if (total.op, product.op, product.dtype) != (Op.REDUCE_ADD, Op.MUL, DType.INT32):
+        return None
+    first, second = (of[v].a if of[v].op is Op.CAST else v for v in product.values)
+    for load in (first, second):
+        byte = of[load].op is Op.LOAD and of[load].dtype is DType.INT8 and analysis.scopes[load] == total.c
+        copy = copied(analysis, grid, load) if byte else None
+        if copy is None or not copy.along or copy.vector < 4:
+            return None
+    return first, second
+
+
 def cone_of(analysis: Analysis, number: int) -> list[int]:
     """The value and all that it is computed from, in order."""
     cone, stack = {number}, [number]
@@ -322,11 +341,14 @@ def _cost(analysis: Analysis, grid: Grid, target: Many) -> float:
     """Instructions of an item of all groups that one place of the device takes one after the other."""
     total = 0.0
     kept = [v for n in _reductions(analysis) for v in staged(analysis, grid, n)]
+    dots = {analysis.body.instructions[n].c for n in _reductions(analysis) if bytes_of_dots(analysis, grid, n)}
     below = {n for v in kept for n in cone_of(analysis, v) if analysis.scopes[n] is not None}
     for n, instruction in enumerate(analysis.body.instructions):
         instances, steps = _instances(analysis, grid, n), analysis.steps[n]
         if instruction.op in REDUCTIONS:
             steps = prod(analysis.extents[r] for r in analysis.ranges_of(instruction.c))
+        if (instruction.c if instruction.op in REDUCTIONS else analysis.scopes[n]) in dots:
+            steps //= 4
         if n in kept:
             total += SHARED * steps * instances
         if n in below:  # the group shares the work, and reads along whatever lies side by side

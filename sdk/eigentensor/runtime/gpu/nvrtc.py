@@ -28,7 +28,7 @@ SHARED = 48 << 10  #: bytes that every group has without asking
 COPIES = 80  #: the oldest architecture that copies to shared memory by itself
 #: Instructions that flush, approximate, contract or order zeros, or leave it to the driver whether they do.
 INEXACT = re.compile(
-    r"^.*(?:\.ftz|\.approx|\.full|\.f64|\.f16|\.bf16|\.sat\.f32|\bmad\.[a-z.]*f32"
+    r"^.*(?:\.ftz|\.approx|\.full|\.f64|(?<!cvt\.f32)\.f16|\.bf16|\.sat\.f32|\bmad\.[a-z.]*f32"
     r"|\b(?:min|max)\.[A-Za-z.]*f32\b(?!.*\b0f(?![08]0000000\b))"
     r"|\b(?:add|sub|mul|fma|div|rcp|sqrt)\.(?!rn\.)[a-z.]*f32).*$",
     re.MULTILINE,

@@ -5,9 +5,11 @@
 #define FN static inline __attribute__((always_inline, overloadable))
 #define GLOBAL __global
 #define CHOSEN(m, a, c) ((m) ? (a) : (c))
+#define HALF(a) wide_from_f16(a)
 #define LOCAL __local
 #define KERNEL(items) __kernel __attribute__((reqd_work_group_size(items, 1, 1)))
 #define WAIT barrier(CLK_LOCAL_MEM_FENCE)
+#define LOCAL_OF __local const
 #define ALIGNED __attribute__((aligned(16)))
 #define FETCH(bytes, to, from) for (i32 f = 0; f < bytes / (i32)sizeof(*(from)); f++) (to)[f] = (from)[f]
 #define SENT
@@ -32,5 +34,9 @@ FN f32 as_f32(u32 a) { return as_float(a); }
 FN i32 zeros(u64 a) { return (i32)clz(a); }
 FN f32 apart(f32 a) { return a; }
 FN f32 choose(b m, f32 a, f32 c) { return m ? a : c; }
+FN i32 dot4(i32 a, i32 c, i32 d) {
+  char4 x = as_char4(a), y = as_char4(c);
+  return d + x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
+}
 FN f32 root(f32 a) { return sqrt(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return fma(a, c, d); }

@@ -5,7 +5,7 @@ from math import prod
 
 from eigentensor.program.ops import Op
 from eigentensor.runtime.bodies.expressions import MEMORY, STORED, register
-from eigentensor.runtime.gpu.grid import Copy, cone_of, copied, side_of, staged
+from eigentensor.runtime.gpu.grid import Copy, bytes_of_dots, cone_of, copied, side_of, staged
 from eigentensor.runtime.gpu.item import Item
 
 Finish = Callable[[], None]  #: writes what is done with the values of a step
@@ -116,8 +116,24 @@ class Staging(Item):
             self.line("SENT;")
             with self.block(f"if (item < {self.grid.tall * self.grid.wide})" if self.grid.crew > 1 else ""):
                 self.line("UNROLL")
+                if dots := bytes_of_dots(self.analysis, self.grid, number):
+                    self._dots(number, dots)
+                    return
                 with self.block(f"for (i32 k = 0; k < {chunk}; k++)"):
                     self._step(number, ranges, kept, own, finish)
+
+    def _dots(self, number: int, loads: tuple[int, int]) -> None:
+        """The steps of a chunk of a sum of products of bytes, four at a time."""
+        with self.block(f"for (i32 k = 0; k < {self.grid.chunk}; k += 4)"):
+            for v in sorted(set(loads)):
+                copy = self._copy(v)
+                for n, suffix in enumerate(self.suffixes(v)):
+                    place = f"i{copy.side} + {n * self.step(copy.side)}" if copy.side else "0"
+                    at = copy.at(self.grid, "k", place)
+                    self.line(f"const i32 v{v}{suffix} = *(LOCAL_OF i32 *)&t{number}v{v}[s][{at}];")
+            for suffix in self.suffixes(number):
+                total, (first, second) = f"v{number}{suffix}", (self.value(v, suffix) for v in loads)
+                self.line(f"{total} = dot4({first}, {second}, {total});")
 
     def _fetch(self, number: int, ranges: tuple[int, ...], kept: Sequence[int], start: str) -> None:
         """Starts the copies of what the chunk from a step on reads."""
