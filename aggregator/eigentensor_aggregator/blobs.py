@@ -86,6 +86,11 @@ class Blobs:
         self._files.invalidate_cache(self._root)
         return self._staging.is_dir() and bool(self._files.exists(self._root))
 
+    def count(self) -> None:
+        """Counts what is kept, also by other processes."""
+        with self._adding:
+            self._stored = sum(self._index.sizes().values())
+
     def read(self, blob: str, start: int, stop: int) -> Iterator[bytes]:
         """The bytes start…stop of a blob, a piece at a time. Raises BlobNotFound before the first of them."""
         try:
@@ -267,8 +272,8 @@ class Blobs:
                 path.unlink()
 
     def _find_unknown(self) -> None:
+        self.count()
         known = self._index.sizes()
-        self._stored = sum(known.values())
         for path in self._files.find(self._root):
             blob = str(path).rpartition("/")[2]
             if _TEMPORARY.fullmatch(blob) and isinstance(self._files, LocalFileSystem):

@@ -10,7 +10,7 @@ from eigentensor.schemas.games import Challenge, Challenges, ListedChallenge
 from eigentensor.task import Opened
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
-from eigentensor_aggregator.parts import Cursor, Limit, Parts, task_name
+from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, Limit, Parts, task_name
 from eigentensor_aggregator.problems import ChallengeNotFound
 from eigentensor_aggregator.tables import GameRow
 
@@ -24,9 +24,9 @@ def router(parts: Parts) -> APIRouter:
 
     @routes.get("", responses=response(Challenges, "A page of games"))
     def list_challenges(
-        task: Annotated[str | None, Query(max_length=66, description="only those about this task")] = None,
-        executor: Annotated[str | None, Query(max_length=42, description="only those against it")] = None,
-        challenger: Annotated[str | None, Query(max_length=42, description="only those of it")] = None,
+        task: Annotated[str | None, Query(pattern=NAME, description="only those about this task")] = None,
+        executor: Annotated[str | None, Query(pattern=ADDRESS, description="only those against it")] = None,
+        challenger: Annotated[str | None, Query(pattern=ADDRESS, description="only those of it")] = None,
         state: Annotated[Literal["open", "idle", "ended"] | None, Query(description="only those in it")] = None,
         cursor: Cursor = None,
         limit: Limit = 50,

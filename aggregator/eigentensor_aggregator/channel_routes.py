@@ -11,11 +11,11 @@ from eigentensor.errors import BlobNotFound
 from eigentensor.store import parse_name
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
-from eigentensor_aggregator.parts import Cursor, Limit, Name, Parts
+from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, InBatchState, Limit, Name, Parts
 from eigentensor_aggregator.problems import ChannelNotFound
 
-_Filter = Annotated[str | None, Query(max_length=66, description="64 hex digits, with or without 0x")]
-_Operator = Annotated[str | None, Query(max_length=42, description="only those of it")]
+_Filter = Annotated[str | None, Query(pattern=NAME, description="64 hex digits, with or without 0x")]
+_Operator = Annotated[str | None, Query(pattern=ADDRESS, description="only those of it")]
 
 
 def router(parts: Parts) -> APIRouter:
@@ -48,7 +48,7 @@ def router(parts: Parts) -> APIRouter:
         pool: _Filter = None,
         channel: _Filter = None,
         operator: _Operator = None,
-        state: Annotated[str | None, Query(max_length=16, description="only those in it")] = None,
+        state: InBatchState = None,
         cursor: Cursor = None,
         limit: Limit = 50,
     ) -> JSONResponse:

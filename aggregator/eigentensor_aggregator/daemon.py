@@ -50,8 +50,10 @@ def _kept(pauses: Mapping[K, Pause], keys: Collection[K]) -> dict[K, Pause]:
 
 
 class Daemon:
-    """Follows one market. With a `chain` it sends messages that anybody may send and that are its concern, and prunes
-    seats if all are; `watch` has its turn in each round, with the newest block that was read."""
+    """Follows one market, in the lead of its database; as long as another process has that, it follows the database
+    alone. With a `chain` it sends messages that anybody may send and that are its concern, and prunes
+    seats if all are; `watch` has its turn in each round, with the newest block that was read; `taking` is called when
+    it takes the lead."""
 
     def __init__(
         self,
@@ -62,9 +64,11 @@ class Daemon:
         poll: float,
         watch: Callable[[int], None] | None = None,
         concerns: Callable[[Action], bool] | None = None,
+        taking: Callable[[], None] = lambda: None,
     ) -> None:
         self._reader = reader
         self._watch = watch
+        self._taking = taking
         self._concerns = concerns or (lambda _: True)
         self._prunes = concerns is None
         self._store = store
@@ -80,6 +84,8 @@ class Daemon:
         self._batch_pauses: dict[BatchKey, Pause] = {}
         self._capped = False
         self._pruned = -PRUNE
+        self._resumed = True
+        self.leads = False
         self.block = max((head.number for head in store.heads()), default=0)
 
     @property
@@ -93,18 +99,27 @@ class Daemon:
         return self._thread.is_alive() and self.silence < max(15.0, 10 * self._poll)
 
     def start(self) -> None:
-        """Begins rounds in a thread of their own."""
+        """Begins rounds in a thread of their own; whether it leads is settled when this returns."""
+        self._guarded(self._lead)
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the message that is being sent is in the chain or journalled."""
+        """Returns when the message that is being sent is in the chain or journalled. Another process may lead then."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
+        with self._turning:
+            self.leads = False
+            self._store.lead.release()
 
     def turn(self) -> None:
         """One round: catch up with the chain, then send what is due. Rounds do not overlap."""
         with self._turning:
+            if not self._lead():
+                return
+            if not self._resumed and self._chain is not None:
+                self._resumed = True
+                self._guarded(self._chain.sender.resume)
             while not self._catch_up() and not self._stop.is_set():
                 pass
             if self._watch is not None:
@@ -130,14 +145,27 @@ class Daemon:
                 self._pruned = self.block
                 self._prune(self._chain)
 
+    def _lead(self) -> bool:
+        """Whether it is in the lead; else it only looks what the one that is has written."""
+        led, leads = self.leads, not self._stop.is_set() and self._store.lead.hold()
+        if not led or not leads:
+            self.block = self._store.follow()
+            self._seen = time.monotonic()
+        if leads and not led:
+            self._guarded(self._taking)
+            self._resumed = self._chain is None
+        if leads != led:
+            _log.info("leads" if leads else "stands by")
+        self.leads = leads
+        self._metrics.leads.set(leads)
+        return leads
+
     def _run(self) -> None:
-        if self._chain is not None:
-            self._guarded(self._chain.sender.resume)
         while not self._stop.is_set():
             self._guarded(self.turn)
             self._stop.wait(self._poll)
 
-    def _guarded(self, do: Callable[[], None]) -> None:
+    def _guarded(self, do: Callable[[], object]) -> None:
         """A fault of the chain, or one of ours, ends a round, never the loop."""
         try:
             do()

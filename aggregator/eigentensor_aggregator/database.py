@@ -6,7 +6,7 @@ from importlib.resources import as_file, files
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, event, make_url
+from sqlalchemy import Engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlmodel import Session, create_engine
 
@@ -46,6 +46,8 @@ def upgrade(engine: Engine) -> None:
         config = Config()
         config.set_main_option("script_location", str(folder))
         config.attributes["connection"] = connection
+        if connection.dialect.name == "postgresql":  # of several processes that start at once one upgrades
+            connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('eigentensor upgrade'))"))
         command.upgrade(config, "head")
 
 

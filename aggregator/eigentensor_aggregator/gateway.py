@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Literal, cast
 
 import structlog
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -19,7 +19,7 @@ from eigentensor.web.server import Health
 from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedOrder
 from eigentensor_aggregator.parts import Parts
-from eigentensor_aggregator.problems import Away
+from eigentensor_aggregator.problems import Away, StandsBy
 from eigentensor_aggregator.receiving import REQUEST
 
 _JSON_LIMIT = 64 << 10
@@ -55,10 +55,16 @@ def create_app(parts: Parts) -> FastAPI:
     problems.install(app)
     for error in (OperationalError, InterfaceError):
         app.add_exception_handler(error, _away)
-    app.include_router(blob_routes.router(parts))
-    app.include_router(task_routes.router(parts))
-    app.include_router(challenge_routes.router(parts))
-    app.include_router(channel_routes.router(parts))
+
+    def leads(request: Request) -> None:
+        if request.method not in ("GET", "HEAD") and not parts.daemon.leads:
+            raise StandsBy(
+                "this gateway stands by: another process leads on its database",
+                fix="Send it to the one that leads; this one takes over if that one ends.",
+            )
+
+    for routes in (blob_routes, task_routes, challenge_routes, channel_routes):
+        app.include_router(routes.router(parts), dependencies=[Depends(leads)])
     app.include_router(_service(parts))
     documents.install(app, (Declining, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas"))
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
@@ -108,7 +114,7 @@ def _service(parts: Parts) -> APIRouter:
         status: Literal["ok", "stale", "away"] = "ok" if parts.daemon.is_healthy else "stale"
         if not health.is_well():
             status = "away"
-        answer: GatewayHealth = {"status": status, "block": parts.daemon.block}
+        answer: GatewayHealth = {"status": status, "block": parts.daemon.block, "leads": parts.daemon.leads}
         return JSONResponse(answer, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @routes.get("/metrics", response_class=PlainTextResponse)

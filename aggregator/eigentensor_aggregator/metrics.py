@@ -33,6 +33,7 @@ class Metrics:
         )
         self.gas = Counter("et_tx_gas_used", "Gas of messages that are in the chain", registry=self.registry)
         self.blob_bytes = Counter("et_blob_bytes", "Bytes of blobs", ["direction"], registry=self.registry)
+        self.leads = Gauge("et_leads", "1 while this process leads on its database", registry=self.registry)
         self.block = Gauge("et_indexed_block", "The newest block that was read", registry=self.registry)
         self.reorganisations = Counter("et_reorganisations", "Reorganisations seen", registry=self.registry)
         self.poll_failures = Counter("et_poll_failures", "Questions to the chain that failed", registry=self.registry)

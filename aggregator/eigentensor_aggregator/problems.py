@@ -22,5 +22,10 @@ class Away(StoreError):
     """The database or the folder of blobs does not answer."""
 
 
+class StandsBy(StoreError):
+    """Another process leads on this database, and takes what is sent."""
+
+
 problems.STATUS[Away] = HTTPStatus.SERVICE_UNAVAILABLE
+problems.STATUS[StandsBy] = HTTPStatus.SERVICE_UNAVAILABLE
 problems.STATUS[NotAllowed] = HTTPStatus.FORBIDDEN

@@ -55,7 +55,7 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
 
             fetched = settings.data / "watched"
             watch = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, logged)).turn
-        daemon = Daemon(reader, store, metrics, chain, settings.poll, watch)
+        daemon = Daemon(reader, store, metrics, chain, settings.poll, watch, taking=blobs.count)
         daemon.start()
         stack.callback(daemon.stop)
         parts = Parts(

@@ -28,6 +28,7 @@ from eigentensor.task import (
 from eigentensor_aggregator import events, pools
 from eigentensor_aggregator.database import connect
 from eigentensor_aggregator.events import Sent, of_batch
+from eigentensor_aggregator.lead import Lead
 from eigentensor_aggregator.tables import BatchRow, Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
@@ -78,6 +79,12 @@ class Known(Generic[T]):
             while len(self._lives) > self._most:
                 self._lives.popitem(last=False)
 
+    def clear(self) -> None:
+        """Called when any of them may have changed."""
+        with self._lock:
+            self.version += 1
+            self._lives.clear()
+
     def hold(self, changing: Collection[str]) -> None:
         """Called before a change of these is committed: until `forget` they are read, and not kept. What else is
         in the database by then would not agree with what was known of them."""
@@ -96,7 +103,8 @@ class Known(Generic[T]):
 
 
 class Store:
-    """One market's database, of one process. Every change of the chain is applied as a whole or not at all."""
+    """One market's database. Every change of the chain is applied as a whole or not at all, by the process that has the
+    `lead`; others `follow`."""
 
     def __init__(self, url: str, deployment: Deployment) -> None:
         """Creates or upgrades the tables. Raises ConfigError if the database is of another market."""
@@ -104,10 +112,13 @@ class Store:
         self.engine = connect(url)
         self._known: Known[Life] = Known()
         self._batches: Known[PooledBatch] = Known()
+        self.lead = Lead(self.engine)
+        self._followed: Head | None = None
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Ends all connections, and the lead."""
+        self.lead.release()
         self.engine.dispose()
 
     def is_well(self) -> bool:
@@ -136,6 +147,17 @@ class Store:
         with self.session() as session:
             rows = session.exec(select(Block).order_by(col(Block.number).desc()).limit(HEADS)).all()
         return [Head(row.number, row.hash) for row in reversed(rows)]
+
+    def follow(self) -> int:
+        """The newest block that the process in the lead has read. Where it has moved on, nothing is known any more."""
+        with self.session() as session:
+            row = session.exec(select(Block).order_by(col(Block.number).desc()).limit(1)).first()
+        head = Head(row.number, row.hash) if row else None
+        if head != self._followed:
+            self._followed = head
+            self._known.clear()
+            self._batches.clear()
+        return head.number if head else 0
 
     def apply(self, changes: Changes, sent: Mapping[bytes, Sent] | None = None) -> None:
         """Takes over what happened on chain, and takes back what did not. `sent` are the transactions with moves."""

@@ -14,7 +14,7 @@ from eigentensor.task import objects as schemas
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.bodies import Declining, SignedAsk, SignedOrder, takes
-from eigentensor_aggregator.parts import Account, Cursor, Limit, Name, Parts, task_name
+from eigentensor_aggregator.parts import ADDRESS, Account, Cursor, InState, Limit, Name, Parts, task_name
 from eigentensor_aggregator.problems import NotAllowed
 from eigentensor_aggregator.tables import DeclineRow
 
@@ -37,9 +37,9 @@ def router(parts: Parts) -> APIRouter:
 
     @routes.get("/tasks", responses=response(schemas.Tasks, "A page of tasks"))
     def list_tasks(
-        state: Annotated[str | None, Query(max_length=16, description="only those in it")] = None,
-        client: Annotated[str | None, Query(max_length=42, description="only those that it posted")] = None,
-        executor: Annotated[str | None, Query(max_length=42, description="only those that it accepted")] = None,
+        state: InState = None,
+        client: Annotated[str | None, Query(pattern=ADDRESS, description="only those that it posted")] = None,
+        executor: Annotated[str | None, Query(pattern=ADDRESS, description="only those that it accepted")] = None,
         cursor: Cursor = None,
         limit: Limit = 50,
     ) -> JSONResponse:

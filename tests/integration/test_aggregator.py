@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -181,7 +182,8 @@ def test_tasks_are_listed_newest_first_in_pages(
     mine = get(url, f"/v1/tasks?executor={operator.address.lower()}&state=accepted")["tasks"]
     assert [task["task"] for task in mine] == [uuids[-1]]
     assert len(get(url, f"/v1/tasks?client={client.address}&state=open")["tasks"]) == 4
-    assert get(url, "/v1/tasks?client=nobody")["tasks"] == []
+    assert get(url, f"/v1/tasks?client=0x{1:040x}")["tasks"] == []
+    get(url, "/v1/tasks?client=nobody", 422)
 
 
 def test_operators_say_why_they_do_not_accept_and_only_they(
@@ -318,6 +320,52 @@ def test_a_restarted_aggregator_goes_on_where_it_stopped(
     assert get(url, f"/v1/tasks/{task}")["state"] == "failed"
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
+def test_of_two_on_one_database_one_leads_and_the_other_serves_until_it_takes_over(
+    anvil: Anvil, settings: Settings, serve: Serve, client: Chain, operator: Chain, order_of: Orders, tmp_path: Path
+) -> None:
+    order = order_of()
+    url, first = serve(settings)
+    shared = settings.database or settings.database_url
+    other, second = serve(settings.model_copy(update={"data": tmp_path / "other", "database": shared}))
+    task = post(client, order)
+    first.turn()
+    second.turn()
+    assert get(other, f"/v1/tasks/{task}") == get(url, f"/v1/tasks/{task}")
+    assert (get(url, "/healthz")["leads"], get(other, "/healthz")["leads"]) == (True, False)
+    assert "et_leads 0.0" in httpx.get(other + "/metrics").text
+    refused = httpx.put(f"{other}/v1/blobs/{'0' * 64}", content=b"")
+    assert (refused.status_code, refused.json()["code"]) == (503, "StandsBy")
+    execute(anvil, operator, order)
+    anvil.rollback(1)
+    anvil.mine(70)
+    first.stop()
+    second.turn()
+    second.turn()
+    assert get(other, "/healthz")["leads"] and get(other, f"/v1/tasks/{task}")["state"] == "failed"
+    first.turn()
+    assert not first.leads
+    assert httpx.put(f"{url}/v1/blobs/{'0' * 64}", content=b"").json()["code"] == "StandsBy"
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
+def test_names_that_no_database_takes_are_refused(served: tuple[str, Daemon]) -> None:
+    url, _ = served
+    paths = httpx.get(f"{url}/openapi.json").json()["paths"]
+    strange = ["%00", "%ED%A0%80"]
+    asked = 0
+    for path, verbs in paths.items():
+        names = [p["name"] for p in verbs.get("get", {}).get("parameters", [])]
+        queries = [name for name in names if f"{{{name}}}" not in path]
+        for text in strange:
+            place = re.sub(r"{\w+}", text, path)
+            for query in ["", *(f"?{name}={text}" for name in queries)]:
+                if query or place != path:
+                    asked += 1
+                    assert 400 <= httpx.get(f"{url}{place}{query}").status_code < 500, f"{place}{query}"
+    assert asked > 20
+
+
 @contextmanager
 def process(settings: Settings) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """An aggregator in a process of its own, and its URL."""
@@ -325,6 +373,8 @@ def process(settings: Settings) -> Iterator[tuple[subprocess.Popen[str], str]]:
     arguments += ["--keystore", str(settings.keystore), "--password-file", str(settings.password_file)]
     program = "import sys; from eigentensor_aggregator.cli import app; app(sys.argv[1:])"
     environment = os.environ | {"EIGENTENSOR_AGGREGATOR_POLL": "0.1"}
+    if settings.database:
+        environment["EIGENTENSOR_AGGREGATOR_DATABASE"] = settings.database
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True, env=environment
     ) as running:
@@ -358,6 +408,20 @@ def test_a_killed_process_resumes_and_a_told_one_ends_well(
         running.send_signal(signal.SIGTERM)
         assert running.wait(30) == 0
     assert client.market.task_at(bytes.fromhex(task)).state is State.FINAL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_the_second_of_two_takes_over_within_ten_seconds_of_a_kill(settings: Settings, tmp_path: Path) -> None:
+    with (
+        process(settings) as (running, url),
+        process(settings.model_copy(update={"data": tmp_path / "other"})) as (_, other),
+    ):
+        assert (get(url, "/healthz")["leads"], get(other, "/healthz")["leads"]) == (True, False)
+        running.send_signal(signal.SIGKILL)
+        for attempt in stamina.retry_context(on=AssertionError, timeout=10, attempts=None, wait_max=0.2):
+            with attempt:
+                assert get(other, "/healthz")["leads"]
 
 
 def test_a_gateway_without_its_database_or_its_blobs_says_that_it_is_not_well(settings: Settings, serve: Serve) -> None:

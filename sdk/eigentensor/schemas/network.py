@@ -214,3 +214,5 @@ class GatewayHealth(TypedDict):
     """With 503: `stale` if the chain is silent, `away` if the database or the folder of blobs does not answer."""
     block: Block
     """The block that it is at."""
+    leads: bool
+    """Whether it takes what is sent; else another process on its database does, and this one stands by."""
