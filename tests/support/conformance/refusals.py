@@ -37,7 +37,9 @@ NAMING = {
 }  # fmt: skip
 HEADERS = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h")
 #: Where else than among libraries drivers look.
-PLACES = ("/dev/", "/etc/", "/home/", "/proc/", "/root/", "/run/", "/sys/", "/tmp/", "/var/")
+PLACES = ("/dev/", "/etc/", "/home/", "/proc/", "/run/", "/sys/", "/usr/local/nvidia/", "/var/")
+#: Calls of which it matters what is asked: the number of that argument.
+ASKING = {"ioctl": 1, "fcntl": 1, "prctl": 0, "socket": 0, "clone": 0}
 HERE = Path("/refusals")
 
 
@@ -138,7 +140,8 @@ def _told(listener: int, numbers: dict[int, str], sealed: bool) -> str:
         if path.startswith(PLACES) and not os.access(path, os.W_OK if writes else os.R_OK):
             line = f"{when}: {name} {path}{' to write' if writes else ''}: not there"
     elif sealed:
-        line = f"{when}: {name}({', '.join(hex(a) for a in arguments[:3])}): refused"
+        asked = hex(arguments[ASKING[name]]) if name in ASKING else ""
+        line = f"{when}: {name}({asked}): refused"
     with suppress(OSError):
         ioctl(listener, SEND, ANSWER.pack(key, 0, 0, GO_ON))
     return line

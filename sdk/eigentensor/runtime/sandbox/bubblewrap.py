@@ -160,8 +160,9 @@ def _itself(proc: Path) -> list[str]:
             command += ["--size", "4096", "--tmpfs", str(entry), "--remount-ro", str(entry)]
         else:
             command += ["--ro-bind", "/dev/null", str(entry)]
-    drivers = proc / "driver"
-    return [*command, *(["--ro-bind", str(drivers), str(drivers)] if drivers.exists() else [])]
+    for shown in (proc / "driver", proc / "sys"):  # root writes what belongs to it, without any capability
+        command += ["--ro-bind-try", str(shown), str(shown)]
+    return command
 
 
 @cache
