@@ -5,7 +5,6 @@ architecture: a driver need not be as new as the compiler, and has nothing left 
 """
 
 import ctypes
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -112,6 +111,7 @@ def _load() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(compiled(sys.argv[1], sys.stdin.read()).code)
-    sys.stdout.buffer.flush()
-    os._exit(0)
+    try:
+        sys.stdout.buffer.write(compiled(sys.argv[1], sys.stdin.read()).code)
+    except ExecutionError as failure:
+        sys.exit(str(failure))
