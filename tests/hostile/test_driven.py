@@ -1,4 +1,4 @@
-"""Programs in a process that drives a device: device files that a test makes, and OpenCL, go the way that a GPU goes."""
+"""Programs in a process that drives a device: device files that a test makes, and OpenCL, go the way of a GPU."""
 
 import os
 import stat
@@ -12,7 +12,8 @@ import pytest
 
 from eigentensor.errors import LimitError
 from eigentensor.program.codec import encode
-from eigentensor.runtime import devices
+from eigentensor.runtime import devices, doctor
+from eigentensor.runtime.doctor import State
 from eigentensor.runtime.gpu import nodes, nvrtc, opencl
 from eigentensor.runtime.gpu.gridded import Gridded
 from eigentensor.runtime.reach import Reach
@@ -129,6 +130,19 @@ def test_kernels_for_cuda_are_compiled_where_no_device_is() -> None:
     assert here.command and not here.compiling.nodes
     text = here.source(first.program().bodies[0])
     assert execution._compile(text, here, 60, unsafe=False) == here.compile(text)
+
+
+def test_the_doctor_says_what_the_sandbox_gives(card: Reach, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = devices.of("CL")
+    assert isinstance(here, Gridded)
+    for made, state, words in (
+        (replace(here, reach=card), State.OK, f"device files {card.nodes[0]}"),
+        (replace(here, command=()), State.REFUSED, "/dev/nvidiactl"),
+    ):
+        monkeypatch.setattr(doctor, "of", lambda device, made=made: made)
+        finding = doctor._confinement("CL")
+        assert (finding.what, finding.name, finding.state) == ("sandbox", "CL", state)
+        assert words in finding.says and bool(finding.fix) == (state is State.REFUSED)
 
 
 def test_a_card_is_given_with_the_files_of_its_driver_or_not_at_all(card: Reach, tmp_path: Path) -> None:

@@ -42,7 +42,11 @@ def test_what_is_listed_is_allowed_and_nothing_else(machine: str) -> None:
         for number in range(600):
             expected = ALLOWED if number in listed else REFUSED
             assert verdict(program, architecture, number) == expected
-            assert verdict(program, architecture ^ 1, number) == verdict(program, architecture, number | 1 << 30) == REFUSED
+            assert (
+                verdict(program, architecture ^ 1, number)
+                == verdict(program, architecture, number | 1 << 30)
+                == REFUSED
+            )
 
 
 @pytest.mark.parametrize("machine", confine.CALLS)

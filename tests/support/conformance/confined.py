@@ -55,7 +55,12 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[""], help="steps whose names begin so")
     arguments = parser.parse_args()
     steps = Steps(arguments.device, arguments.programs, arguments.processes)
-    tried = [line for name, step in steps.all().items() if name.startswith(tuple(arguments.only)) for line in [_tried(name, step)]]
+    tried = [
+        line
+        for name, step in steps.all().items()
+        if name.startswith(tuple(arguments.only))
+        for line in [_tried(name, step)]
+    ]
     arguments.out.write_text(json.dumps(tried, indent=1) + "\n")
     failed = [line["step"] for line in tried if "failed" in line]
     say(f"{len(tried) - len(failed)} of {len(tried)} steps went well" + f"; failed: {', '.join(failed)}" * bool(failed))
@@ -125,12 +130,16 @@ class Steps:
         """That anything is confined."""
         bubblewrap.available()
         path = shutil.which("bwrap")
-        return subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=True).stdout.strip() + f", {path}"
+        return (
+            subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+            + f", {path}"
+        )
 
     def inside(self) -> str:
         """What the process sees that drives the device."""
         reach = self.build.reach
-        shown = f"ls -l {' '.join(map(str, reach.nodes))} /dev /proc/driver/nvidia 2>&1; id; cat /proc/driver/nvidia/params 2>&1 | head -3"
+        nodes = " ".join(map(str, reach.nodes))
+        shown = f"ls -l {nodes} /dev /proc/driver/nvidia 2>&1; id; head -3 /proc/driver/nvidia/params 2>&1"
         ended = bubblewrap.run(bubblewrap.confined([], {}, reach), 30, ["/bin/sh", "-c", shown])
         assert ended.code is not None and not ended.errors.startswith("bwrap:"), ended.errors
         return ended.output.decode()
@@ -138,7 +147,7 @@ class Steps:
     def driver(self) -> str:
         """That the driver starts there, before anything is refused."""
         module = {"CL": "opencl", "CUDA": "cuda"}[self.device]
-        code = f"from eigentensor.runtime.gpu.{module} import queue; q = queue(); q.allocate(64); q.wait(); print('opened')"
+        code = f"from eigentensor.runtime.gpu.{module} import queue; queue().allocate(64); print('opened')"
         ended = bubblewrap.run(bubblewrap.confined([], {}, self.build.reach), 60, [sys.executable, "-c", code])
         assert ended.output == b"opened\n", f"{ended.code}: {ended.errors[-3000:]}"
         return "opened"
@@ -167,7 +176,9 @@ class Steps:
 
     def selftest(self) -> str:
         """What an operator holds its device to before it accepts anything."""
-        selftest.check(lambda program, tensors: run_sandboxed(encode(program), tensors, limits=LIMITS, device=self.device))
+        selftest.check(
+            lambda program, tensors: run_sandboxed(encode(program), tensors, limits=LIMITS, device=self.device)
+        )
         return "every bit is the reference's"
 
     def generated(self) -> str:

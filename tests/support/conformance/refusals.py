@@ -17,14 +17,14 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from eigentensor.runtime.reach import Reach
-from eigentensor.runtime.sandbox import bubblewrap, confine, execution, tenant, warm
+from eigentensor.runtime.sandbox import confine, execution, tenant, warm
 
 NOTIFY, LISTENER = 0x7FC00000, 8  #: SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER
 RECEIVE, SEND = 0xC0502100, 0xC0182101  #: of ioctl on a listener
@@ -52,13 +52,21 @@ def watched(folder: Path) -> Iterator[None]:
     def other(*arguments: Any) -> tuple[list[str], list[str]]:
         front, child = command(*arguments)
         tail = front.index("--remount-ro", len(front) - 6)
-        more = ["--ro-bind", str(Path(__file__).resolve()), str(HERE / "refusals.py"), "--bind", str(folder), str(HERE / "out")]
+        more = [
+            "--ro-bind",
+            str(Path(__file__).resolve()),
+            str(HERE / "refusals.py"),
+            "--bind",
+            str(folder),
+            str(HERE / "out"),
+        ]
         out = HERE / "out" / f"{next(count)}-{child[2].rpartition('.')[2]}"
         return [*front[:tail], *more, *front[tail:]], [child[0], str(HERE / "refusals.py"), str(out), *child[2:]]
 
-    with patch.object(execution, "command", other), patch.object(warm, "command", other):
-        with patch.object(tenant, "command", other):
-            yield
+    with ExitStack() as stack:
+        for starting in (execution, warm, tenant):
+            stack.enter_context(patch.object(starting, "command", other))
+        yield
 
 
 def lines(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""What code could try that gets hold of a process which drives a device: as it is when a stranger's kernels run there."""
+"""What code could try that takes over a process which drives a device: as it is when a stranger's kernels run there."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -127,4 +127,3 @@ def left_over(device: str, reach: Reach, size: int, how: str, seconds: float = 2
         return f"marking ended with {marking.code}: {marking.errors[-2000:]}"
     found = bubblewrap.run(front, 60, [sys.executable, "-c", FINDING, module, str(size)])
     return found.output.decode().strip() if found.code == 0 else f"{found.code}: {found.errors[-2000:]}"
-

@@ -21,7 +21,7 @@ NVIDIA = (
     *((NUMBER, ord("F") << 8 | number) for number in ESCAPES),
     *((WHOLE, number) for number in (*UNIFIED, BEGIN, END)),
 )
-#: Those of the kernel's own drivers, which keep processes apart by themselves: any of DRM's, any of AMD's for computing.
+#: Those of the kernel's own drivers, which keep processes apart by themselves: any of DRM's and of AMD's for computing.
 RENDER = ((KIND, ord("d") << 8), (KIND, ord("K") << 8))
 #: Where these drivers' libraries look for their devices.
 RENDERED = ("dev", "devices", "bus", "class/drm", "class/kfd")

@@ -157,9 +157,7 @@ class OpenCL:
         self.device.allocator.free(opaque, size, KEPT)
 
     def _clear(self, opaque: Any, size: int) -> int:
-        return int(
-            cl.clEnqueueFillBuffer(self.device.queue, opaque, ctypes.c_char_p(b"\0"), 1, 0, size, 0, None, None)
-        )
+        return int(cl.clEnqueueFillBuffer(self.device.queue, opaque, ctypes.c_char_p(b"\0"), 1, 0, size, 0, None, None))
 
     def part(self, buffer: "_Owned", start: int, size: int) -> "_Owned":
         """A sub-buffer; `start` is a multiple of `alignment`."""

@@ -23,7 +23,9 @@ from eigentensor.runtime.reach import NOTHING, Reach
 MESSAGE = 1 << 16  #: bytes of standard error that are read
 OUTPUT = 8 << 20  #: bytes of standard output that are read
 #: What a process that drives a device sees of /proc, besides itself: of everything else in it nothing.
-SHOWN = frozenset(("cpuinfo", "devices", "driver", "meminfo", "modules", "self", "stat", "sys", "thread-self", "version"))
+SHOWN = frozenset(
+    ("cpuinfo", "devices", "driver", "meminfo", "modules", "self", "stat", "sys", "thread-self", "version")
+)
 #: What a child imports that is none of Python's.
 PACKAGES = ("eigentensor", "numpy", "psutil", "safetensors", "tinygrad", "yaml")
 
@@ -47,9 +49,7 @@ def available() -> None:
         )
 
 
-def confined(
-    seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], reach: Reach = NOTHING
-) -> list[str]:
+def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], reach: Reach = NOTHING) -> list[str]:
     """The command in front of a command that confines it. `seen` and `written` say which path is where outside.
 
     Inside there are the system's libraries and compiler, Python with this package and what it needs, these files, and

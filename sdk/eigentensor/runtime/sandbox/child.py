@@ -61,10 +61,10 @@ def entered(folder: Path) -> Mapping[str, Any]:
     limits, device, reach = Limits(**job["limits"]), job["device"], Reach.from_json(job["reach"])
     if job.get("roots"):
         hashing.give(folder / "hashing", limits.threads)
-    if device.partition(":")[0] in ("CPU", devices.REFERENCE):
-        start(limits.threads)
-    else:
+    if devices.has_own_memory(device):
         first.run(device, toolchain(device, job["toolchain"]), folder / "kernels")
+    else:
+        start(limits.threads)
     confine.limit(limits, job["file_bytes"], reach)
     if job["sealed"]:
         confine.seal(reach)

@@ -42,6 +42,14 @@ from eigentensor.store.tensors import save_safetensors
 __all__ = ["Limits", "Observed", "available", "compile_sandboxed", "observe_sandboxed", "run_sandboxed"]
 
 TASK = Path("/task")
+NODELESS = (
+    "programs on {device} cannot be confined: there are neither /dev/nvidiactl, /dev/nvidia-uvm and /dev/nvidia0 nor "
+    "/dev/dri/renderD128, the device files that a sandbox would give to what drives it"
+)
+NODELESS_FIX = (
+    "Load the driver's modules (`nvidia-modprobe -u`), give a container these files, use the device CPU or, where all "
+    "clients are trusted, do without the sandbox."
+)
 COMPILER = 'ulimit -v 4194304; ulimit -t 110; ulimit -f 32768; exec "$@"'
 #: Errors that a child may report; anything else that it says is an ExecutionError.
 REPORTED = {"BindingError", "LimitError", "ExecutionError", "NoSandbox", "TensorFileError"}
@@ -152,12 +160,7 @@ def _build(device: str, unsafe: bool) -> Toolchain | Gridded:
     build = devices.of(device)
     assert isinstance(build, Toolchain | Gridded)
     if not build.command and not unsafe:
-        raise NoSandbox(
-            f"programs on {device} cannot be confined: it is driven neither by NVIDIA's device files (/dev/nvidiactl, "
-            "/dev/nvidia-uvm, /dev/nvidia0) nor by /dev/dri/renderD128, which a sandbox would give them",
-            fix="Give this container those of them that the machine has, use the device CPU or, where all clients are "
-            "trusted, do without the sandbox.",
-        )
+        raise NoSandbox(NODELESS.format(device=device), fix=NODELESS_FIX)
     return build
 
 

@@ -150,9 +150,9 @@ class Tenant:
                 raise
 
     def close(self) -> None:
-        """Ends the process; the next run starts another one."""
+        """Ends the process, which clears the memory of its device; the next run starts another one."""
         with self._lock:
-            self._end()
+            self._end(wait=devices.has_own_memory(self.device))
 
     def stop(self) -> None:
         """Ends the process for ever, whatever it does: a run raises ExecutionError then. Waits for nothing."""

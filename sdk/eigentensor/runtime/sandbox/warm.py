@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import EigenTensorError, ExecutionError, SandboxError
+from eigentensor.errors import EigenTensorError, SandboxError
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Program, Role
@@ -115,7 +115,7 @@ class WarmProgram(ReadyProgram):
             if closed == self._closed:
                 child, self._child, self._widths = self._child, child, widths
         if child is not None:
-            self._end(child)
+            self._end(child, wait=devices.has_own_memory(self.device))
 
     def run(
         self,
@@ -202,11 +202,11 @@ class WarmProgram(ReadyProgram):
         return _Asked(calls, flats, dict(variables or {}), repeat, wanted)
 
     def close(self) -> None:
-        """Ends the child; the next call starts another one."""
+        """Ends the child, which clears the memory of its device; the next call starts another one."""
         with self._lock:
             self._closed, self._is_tried = self._closed + 1, False
             if self._child is not None:
-                self._end(self._child)
+                self._end(self._child, wait=devices.has_own_memory(self.device))
 
     def __enter__(self) -> "WarmProgram":
         return self
