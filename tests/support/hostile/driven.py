@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Mapping
 
+from eigentensor.runtime.gpu.opencl import DRIVERS
 from eigentensor.runtime.reach import Reach
 from eigentensor.runtime.sandbox import bubblewrap
 
@@ -39,7 +40,6 @@ ATTACKS = {
     "bytearray(16 << 30)": "out of memory",
     "open('/etc/passwd')": ABSENT,
     "open('/dev/mem')": ABSENT,
-    "open('/etc/OpenCL/vendors/mine.icd', 'w')": READ_ONLY,
     "open('/tmp/large', 'wb', 0).write(bytes(16 << 20)) <= 8 << 20": "True",
     "[open(f'/tmp/{n}', 'wb').write(bytes(8 << 20)) for n in range(40)]": "No space left on device",
 }
@@ -49,7 +49,7 @@ WITH = {
     "'SECRET' in open('/proc/self/environ').read()": "False",
     "open('/proc/1/mem', 'r+b')": ABSENT,  # of bubblewrap, which is not sealed
     "open('/proc/sys/kernel/core_pattern', 'w')": READ_ONLY,
-    "open('/proc/kallsyms')": "Permission denied",
+    "open('/proc/interrupts')": "Permission denied",
     "[name for name in os.listdir('/proc') if name.isdigit() and name != str(os.getpid())]": "['1']",
     "fcntl.ioctl(os.open(NODE, os.O_RDWR), 0xC01046D3, bytes(16))": DENIED,  # wraps any other request
     "fcntl.ioctl(os.open(NODE, os.O_RDWR), 62, bytes(64))": DENIED,  # reads another process's memory
@@ -59,9 +59,11 @@ WITH = {
 
 def attacks_on(reach: Reach) -> dict[str, str]:
     """What is tried, and what it must give."""
+    some = {f"open('{DRIVERS}/vendors/mine.icd', 'w')": READ_ONLY} if DRIVERS in reach.files else {}
     if not reach.nodes:
-        return ATTACKS | WITHOUT
-    return {attack.replace("NODE", repr(str(reach.nodes[0]))): gives for attack, gives in (ATTACKS | WITH).items()}
+        return ATTACKS | WITHOUT | some
+    node = repr(str(reach.nodes[0]))
+    return {attack.replace("NODE", node): gives for attack, gives in (ATTACKS | WITH | some).items()}
 
 
 def attacked(device: str, reach: Reach, attacks: Iterable[str]) -> bubblewrap.Ended:
