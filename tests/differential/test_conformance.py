@@ -22,6 +22,7 @@ from eigentensor.program.model import Program
 from eigentensor.program.signatures import STORED
 from eigentensor.runtime import devices
 from eigentensor.runtime.gpu import opencl
+from eigentensor.runtime.gpu.gridded import Gridded
 from support.conformance import pack
 from support.conformance.answers import by_reference, committed, wrong
 from support.conformance.carried import carried, compiled
@@ -221,7 +222,9 @@ def test_the_sandbox_is_gone_through_step_by_step(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_a_sandbox_refuses_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reach = replace(opencl.PROCESSOR, files=opencl.PROCESSOR.files[1:])  # nothing names a driver
-    made = replace(devices.of("CL"), reach=reach)  # type: ignore[type-var]
+    here = devices.of("CL")
+    assert isinstance(here, Gridded)
+    made = replace(here, reach=reach)
     monkeypatch.setattr(devices, "of", lambda device: made)
     steps = Steps("CL", 0, 1)
     with pytest.raises(ExecutionError):
