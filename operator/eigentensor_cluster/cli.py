@@ -29,9 +29,7 @@ Token = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Execute without a sandbox: for clients who may do anything here.")
 ]
-Device = Annotated[
-    str | None, typer.Option("--device", help="CPU (the default), CPU:LLVM, CL or CUDA; the last two with --trust.")
-]
+Device = Annotated[str | None, typer.Option("--device", help="CPU (the default), CPU:LLVM, CL or CUDA.")]
 Memory = Annotated[
     int, typer.Option("--memory", min=0, help="MiB that each slot has for a program; 0: its share of this machine's.")
 ]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -19,10 +21,15 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
 from eigentensor.program.signatures import STORED
+from eigentensor.runtime import devices
+from eigentensor.runtime.gpu import opencl
+from eigentensor.runtime.gpu.gridded import Gridded
 from support.conformance import pack
 from support.conformance.answers import by_reference, committed, wrong
 from support.conformance.carried import carried, compiled
 from support.conformance.cases import GENERATED, cases
+from support.conformance.confined import Steps
+from support.conformance.refusals import lines, watched
 from support.conformance.run import Worker
 from support.conformance.start import SOURCES
 from support.conformance.tried import _failing
@@ -182,4 +189,51 @@ def test_what_a_pack_starts_needs_nothing_but_python(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths},
     )  # fmt: skip
     assert "scripts/gpu run" in done.stdout
+    done = subprocess.run(
+        [sys.executable, tmp_path / "run", "confined", "--help"],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert "scripts/gpu confined" in done.stdout
     assert DType.FLOAT32.name.lower() in (tmp_path / "source/tests/vectors/conformance.json").read_text()
+
+
+# The sandbox
+
+
+@pytest.mark.slow
+def test_the_sandbox_is_gone_through_step_by_step(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "support.conformance.confined", "--device", "CL", "--programs", "1"]
+    some = [
+        "device",
+        "bubblewrap",
+        "inside",
+        "driver",
+        "compiler",
+        "run",
+        "programs",
+        "warm",
+        "tenant",
+        "attacks",
+        "hang",
+    ]
+    done = subprocess.run(
+        [*command, "--only", *some, "--out", tmp_path / "found.json"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests")}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert [line["step"] for line in json.loads((tmp_path / "found.json").read_text())] == some
+
+
+@pytest.mark.slow
+def test_what_a_sandbox_refuses_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reach = replace(opencl.PROCESSOR, files=opencl.PROCESSOR.files[1:])  # nothing names a driver
+    here = devices.of("CL")
+    assert isinstance(here, Gridded)
+    made = replace(here, reach=reach)
+    monkeypatch.setattr(devices, "of", lambda device: made)
+    steps = Steps("CL", 0, 1)
+    with pytest.raises(ExecutionError):
+        steps.run()
+    with watched(tmp_path), suppress(ExecutionError):
+        steps.run()
+    assert "before: openat /etc/OpenCL/vendors: not there" in lines(tmp_path)

@@ -26,12 +26,10 @@ from eigentensor.program.expression import Array, Axis, Node, binary, const, cou
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import devices
-from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.runtime.gpu.gridded import Gridded
-from eigentensor.runtime.gpu.opencl import NEEDS
 from eigentensor.runtime.sandbox import bubblewrap
 from eigentensor.runtime.sandbox import execution as sandbox
-from eigentensor.runtime.sandbox.execution import SCRATCH, Limits, available, observe_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox.execution import Limits, available, observe_sandboxed, run_sandboxed
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
 from eigentensor.store import save_safetensors
 
@@ -388,23 +386,15 @@ def test_a_hostile_child_is_refused(payload: str, error: str, monkeypatch: pytes
         observe_sandboxed(encode(doubled()), {"x": np.zeros(5, np.float32)}, keep={0}, roots=True)
 
 
-def skip_on_a_gpu(device: str) -> None:
-    build = devices.of(device)
-    assert isinstance(build, Toolchain | Gridded)
-    if not build.command:
-        pytest.skip(f"{device} is a GPU here, which is not confined")
-
-
 @pytest.mark.parametrize("device", ["CPU:LLVM", "CL"])
 def test_other_devices_for_the_processor_run_in_the_same_sandbox(device: str) -> None:
-    skip_on_a_gpu(device)
     x = np.arange(5, dtype=np.float32)
     assert run_sandboxed(encode(doubled()), {"x": x}, device=device).outputs["output"].tolist() == [0, 2, 4, 6, 8]
 
 
 @pytest.fixture
 def unconfinable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a GPU: nothing confines what drives it."""
+    """As for a device that is driven by nothing that is known."""
     build = devices.of("CL")
     assert isinstance(build, Gridded)
     free = replace(build, command=())
@@ -422,39 +412,6 @@ def test_what_cannot_be_confined_is_refused() -> None:
 def test_what_cannot_be_confined_runs_where_all_clients_are_trusted() -> None:
     results = run_sandboxed(encode(doubled()), {"x": np.arange(5, dtype=np.float32)}, device="CL", unsafe=True)
     assert results.outputs["output"].tolist() == [0, 2, 4, 6, 8]
-
-
-OPENCL = """
-import os, socket, sys
-from eigentensor.runtime.sandbox import confine
-from eigentensor.runtime.gpu.opencl import queue
-confine.limit(confine.Limits(memory=4 << 30), file_bytes=8 << 20)
-queue().allocate(64)
-confine.seal()
-for attack in sys.argv[1:]:
-    try:
-        print(eval(attack))
-    except OSError as error:
-        print(error.strerror)
-"""
-ATTACKS = {
-    "socket.socket()": "Operation not permitted",
-    "os.fork()": "Operation not permitted",
-    "os.execv('/bin/sh', ['sh'])": "Operation not permitted",
-    "os.kill(1, 9)": "Operation not permitted",
-    "open('/etc/passwd')": "No such file or directory",
-    "open('/proc/self/environ')": "No such file or directory",
-    "open('/etc/OpenCL/vendors/mine.icd', 'w')": "Read-only file system",
-    "open('/tmp/large', 'wb', 0).write(bytes(16 << 20)) <= 8 << 20": "True",
-    "[open(f'/tmp/{n}', 'wb').write(bytes(8 << 20)) for n in range(40)]": "No space left on device",
-}
-
-
-def test_code_that_a_driver_for_the_processor_runs_reaches_nothing_either() -> None:
-    skip_on_a_gpu("CL")
-    front = bubblewrap.confined([(path, path) for path in NEEDS], {}, SCRATCH)
-    ended = bubblewrap.run(front, 60, [sys.executable, "-c", OPENCL, *ATTACKS])
-    assert dict(zip(ATTACKS, ended.output.decode().splitlines(), strict=True)) == ATTACKS
 
 
 def test_without_bubblewrap_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

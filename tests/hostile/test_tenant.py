@@ -78,11 +78,6 @@ def test_what_does_not_fit_or_takes_too_long_is_refused_and_the_next_run_does_we
         of.close()
 
 
-def test_a_device_that_cannot_be_confined_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EigenTensorError, match="cannot be confined on CUDA"):
-        Tenant(LIMITS, device="CUDA")
-
-
 class Pair:
     """Two workers of a plan, each with a tenant's process, and threads that bring their boxes from one to the other."""
 

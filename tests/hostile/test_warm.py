@@ -351,8 +351,3 @@ def test_whatever_a_process_answers_to_several_calls_those_that_it_answered_have
         assert [type(one) if isinstance(one, EigenTensorError) else None for one in outcomes] == errors
         is_lost = response in ("right", "right + b'?'", "right * 3 + right")
         assert program.is_warm != is_lost
-
-
-def test_devices_that_are_no_processors_are_refused() -> None:
-    with pytest.raises(ExecutionError, match="do not stay warm on CUDA"):
-        WarmProgram(counting(), device="CUDA")

@@ -60,6 +60,11 @@ def _passes(device: str) -> bool:
         return False
 
 
+def has_own_memory(device: str) -> bool:
+    """Whether a device, by tinygrad's name, computes in memory that is not the host's, driven by a library."""
+    return device.partition(":")[0] not in ("CPU", REFERENCE)
+
+
 def _can_be_confined(device: str) -> bool:
     build = of(device)
     return isinstance(build, Gridded) and bool(build.command)

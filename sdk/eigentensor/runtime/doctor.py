@@ -25,9 +25,11 @@ from eigentensor.runtime import selftest
 from eigentensor.runtime.build import compilers
 from eigentensor.runtime.compiled import execute
 from eigentensor.runtime.cpu import llvm, toolchain
-from eigentensor.runtime.devices import MAKERS, of
+from eigentensor.runtime.devices import MAKERS, has_own_memory, of
 from eigentensor.runtime.gpu import nvrtc
+from eigentensor.runtime.gpu.gridded import Gridded
 from eigentensor.runtime.sandbox import bubblewrap
+from eigentensor.runtime.sandbox.execution import NODELESS, NODELESS_FIX
 from eigentensor.wire import Object, word
 
 GIB = 1 << 30
@@ -88,7 +90,10 @@ def _examine(devices: Collection[str], elsewhere: Collection[Callable[[], Findin
         with _default_arithmetic():
             selftest.answers(STORED)
     for device in devices:
-        yield _device(device)
+        found = _device(device)
+        yield found
+        if found.state is State.OK and has_own_memory(device):
+            yield _confinement(device)
     for look in elsewhere:
         yield look()
 
@@ -142,6 +147,22 @@ def _device(device: str) -> Finding:
     except Exception as error:  # a driver may fail in any way
         return Finding("device", device, State.REFUSED, f"its driver fails: {error!r}", "Use another device.")
     return replace(opened, says=f"admitted, every bit is the reference's: {opened.says}")
+
+
+def _confinement(device: str) -> Finding:
+    """What of this machine a sandbox gives to what drives a device."""
+    build = of(device)
+    assert isinstance(build, Gridded)
+    if not build.command:
+        return Finding("sandbox", device, State.REFUSED, NODELESS.format(device=device), NODELESS_FIX)
+    reach = build.reach
+    shown = [f"device files {_listed(reach.nodes)}"] if reach.nodes else []
+    shown += [f"reads {_listed(reach.files)}", *(f"{name}={value}" for name, value in reach.environment)]
+    return Finding("sandbox", device, State.OK, f"gives what drives it: {'; '.join(shown)}")
+
+
+def _listed(paths: Collection[Path]) -> str:
+    return ", ".join(map(str, paths)) or "nothing"
 
 
 def _tinygrad() -> Finding:

@@ -30,6 +30,7 @@ SOURCES = (
     "tests/support",
     "tests/vectors/conformance.json", "tests/vectors/ops.json", "LICENSE",
 )  # fmt: skip
+SYSTEM = ("libc.so", "libm.so", "ld-linux")  #: libraries that are taken where programs run
 #: Kinds of Linux whose wheels run wherever CUDA's driver does.
 MANYLINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")
 
@@ -52,6 +53,7 @@ def main() -> int:
     put_sources(folder / "source")
     put_wheels(folder / "wheels", arguments.python, arguments.machine)
     names = [name for name in cases() if name.startswith(tuple(arguments.only))]
+    put_bubblewrap(folder / "bubblewrap")
     count = put_kernels(folder / "kernels.zip", names)
     (folder / "contents.txt").write_text(contents(folder, count, len(names), arguments.python))
     size = size_of(folder)
@@ -93,6 +95,21 @@ def _locked(name: str) -> str:
     return match[0]
 
 
+def put_bubblewrap(folder: Path) -> None:
+    """This machine's, with its libraries but the system's C library, for a machine of the same kind that has none."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return
+    folder.mkdir()
+    shown = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    for name, path in re.findall(r"(\S+) => (/\S+)", shown):
+        if not name.startswith(SYSTEM):
+            shutil.copy(path, folder / name)
+    shutil.copy(program, folder / "program")
+    (folder / "bwrap").write_text('#!/bin/sh\nLD_LIBRARY_PATH="${0%/*}" exec "${0%/*}/program" "$@"\n')
+    (folder / "bwrap").chmod(0o755)
+
+
 def put_kernels(file: Path, names: Sequence[str]) -> int:
     """The kernels of these cases; returns how many texts were compiled."""
     kept = set[str]()
@@ -117,6 +134,7 @@ def contents(folder: Path, kernels: int, cases: int, pythons: Sequence[str]) -> 
         "run": "called there: `run`, `run --help`",
         "source": "this project's packages, its test programs and their answers",
         "wheels": f"for Python {' and '.join(pythons)}, each taken only where that Python lacks it",
+        "bubblewrap": "what confines programs, used where none is installed",
         "kernels.zip": f"{kernels} texts of {cases} cases as PTX for {ARCHITECTURE} and newer, used without NVRTC",
     }
     lines = [f"{size_of(folder / name):>12,}  {name:12}  {what}" for name, what in parts.items()]

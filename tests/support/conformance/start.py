@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Holds this machine's GPU to the reference, then measures it. Needs Python 3.11 and the GPU's driver, no network.
 
-What it is given goes to `scripts/gpu run`: `run --help` says what that is. This file is `run` in the folder that
-`scripts/gpu pack` writes; all that it needs lies beside it, and contents.txt is a list of that.
+What it is given goes to `scripts/gpu run`: `run --help` says what that is; `run confined` is `scripts/gpu confined`.
+This file is `run` in the folder that `scripts/gpu pack` writes; all that it needs lies beside it, and contents.txt is a
+list of that.
 """
 
 import os
@@ -10,12 +11,13 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 HERE = Path(__file__).resolve().parent
 #: What is imported, and the only release that will do, if there is one.
-NEEDED = {"numpy": "", "safetensors": "", "tinygrad": "0.14.0"}
+NEEDED = {"numpy": "", "safetensors": "", "tinygrad": "0.14.0", "psutil": "", "pyyaml": ""}
 SOURCES = ("tests", "sdk", "client", "client/examples")
 
 
@@ -51,8 +53,14 @@ def main() -> int:
         paths += [str(Path(folder, "site")), *filter(None, [os.environ.get("PYTHONPATH")])]
         # nothing that this machine has tuned or compiled before, and nothing left on it
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "XDG_CACHE_HOME": str(Path(folder, "cache"))}
-        command = [sys.executable, "-m", "support.conformance.run", "--kernels", str(HERE / "kernels.zip")]
-        return subprocess.run([*command, *sys.argv[1:]], env=environment, check=False).returncode
+        if which("bwrap") is None:
+            environment["PATH"] += os.pathsep + str(HERE / "bubblewrap")
+        if sys.argv[1:2] == ["confined"]:
+            what = ["confined", *sys.argv[2:]]
+        else:
+            what = ["run", "--kernels", str(HERE / "kernels.zip"), *sys.argv[1:]]
+        command = [sys.executable, "-m", f"support.conformance.{what[0]}", *what[1:]]
+        return subprocess.run(command, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

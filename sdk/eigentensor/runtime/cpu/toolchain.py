@@ -22,6 +22,7 @@ from eigentensor.runtime.cpu.choice import candidates, choose
 from eigentensor.runtime.cpu.features import features
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.source import write
+from eigentensor.runtime.reach import NOTHING, Reach
 
 FLAGS = (
     "-c", "-x", "c", "-O2", "-fPIC", "-ffreestanding", "-nostdlib", "-fno-ident", "-fno-asynchronous-unwind-tables",
@@ -42,7 +43,8 @@ class Toolchain(Build[Schedule]):
 
     target: Target
     command: tuple[str, ...]
-    needs: ClassVar[tuple[Path, ...]] = ()  #: files besides libraries
+    compiling: ClassVar[Reach] = NOTHING
+    reach: ClassVar[Reach] = NOTHING
 
     @property
     def can_compile(self) -> bool:

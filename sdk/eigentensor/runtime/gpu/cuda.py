@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tinygrad.runtime.ops_cuda import CUDAProgram, check, encode_args
 from tinygrad.runtime.support.c import DLL, init_c_var
 
 from eigentensor.errors import ExecutionError, LimitError
-from eigentensor.runtime.gpu import nvrtc
+from eigentensor.runtime.gpu import nodes, nvrtc
 from eigentensor.runtime.gpu.gridded import Gridded, Launch
 from eigentensor.runtime.gpu.simt import NAME
 
@@ -45,7 +46,10 @@ def toolchain() -> Gridded:
     """The compiler for the GPU of this machine. Raises ExecutionError if there is none, or no NVRTC."""
     here = queue()
     groups = here.attribute(cuda.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-    return nvrtc.toolchain(here.device.arch, groups, queue)
+    made = nvrtc.toolchain(here.device.arch, groups, queue)
+    if files := nodes.nvidia(nodes.minor_of(here.bus)):
+        return replace(made, reach=nodes.nvidia_reach(files, here.libraries))
+    return replace(made, command=())  # the driver is reached by other ways
 
 
 class Cuda:
@@ -68,10 +72,25 @@ class Cuda:
                 ).value
             )
 
-    def allocate(self, size: int) -> "_Bytes":
-        """So many bytes of device memory. Raises LimitError if there are no more."""
+    @property
+    def bus(self) -> str:
+        """Where the GPU is on the bus, as domain:bus:device.function."""
+        text = ctypes.create_string_buffer(32)
         with translated():
-            return _Bytes(self.device.allocator, max(size, 16))
+            place = ctypes.cast(text, ctypes.POINTER(ctypes.c_char))
+            check(cuda.cuDeviceGetPCIBusId(place, len(text), self.device.cu_device))
+        return text.value.decode()
+
+    @property
+    def libraries(self) -> Path:
+        """The folder of the driver's libraries."""
+        return Path(cuda.dll._name).parent
+
+    def allocate(self, size: int) -> "_Bytes":
+        """So many bytes of device memory, zeros, as they are again when it is given back. Raises LimitError if there
+        are no more."""
+        with self._current():
+            return _Bytes(self.device, max(size, 16))
 
     def part(self, buffer: "_Bytes", start: int, size: int) -> "_View":
         """Some bytes of a buffer, which keep the whole of it."""
@@ -125,13 +144,16 @@ class Cuda:
 class _Bytes:
     """Memory of the device that is given back when nothing refers to it any more."""
 
-    def __init__(self, allocator: Any, size: int) -> None:
-        self.allocator, self.size = allocator, size
-        self.opaque = allocator.alloc(size, KEPT)
+    def __init__(self, device: Any, size: int) -> None:
+        self.device, self.size = device, size
+        self.opaque = device.allocator.alloc(size, KEPT)
+        check(cuda.cuMemsetD8_v2(self.opaque, 0, size))
 
     def __del__(self) -> None:
         if hasattr(self, "opaque"):
-            self.allocator.free(self.opaque, self.size, KEPT)
+            cuda.cuCtxSetCurrent(self.device.context)
+            cuda.cuMemsetD8_v2(self.opaque, 0, self.size)  # whatever became of it: a failed context is at its end
+            self.device.allocator.free(self.opaque, self.size, KEPT)
 
 
 class _View:

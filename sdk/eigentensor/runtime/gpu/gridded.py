@@ -20,6 +20,7 @@ from eigentensor.runtime.build.kernels import Kernels
 from eigentensor.runtime.gpu.grid import Grid, Many, candidate_grids, choose_grid, grid_features, groups
 from eigentensor.runtime.gpu.simt import write
 from eigentensor.runtime.memory.plan import memories, next_turn, plan
+from eigentensor.runtime.reach import NOTHING, Reach
 from eigentensor.runtime.watch import UNWATCHED, Watch
 
 HERE = Path(__file__).parent
@@ -30,8 +31,8 @@ class Gridded(Build[Grid]):
     """A compiler for a device with work items, and the device; `header` says what its language calls things.
 
     `build` compiles a text; without it this names and finds what is compiled. `command` is a process that does the same
-    from standard input to output: where there is one, strangers' programs can be confined; they see what files the
-    driver `needs`.
+    from standard input to output, and sees what `compiling` says: where there is one, strangers' programs can be
+    confined. What drives the device sees its `reach`; `reach` and `compiling` decide no code.
     """
 
     target: Many
@@ -39,7 +40,8 @@ class Gridded(Build[Grid]):
     build: Callable[[str], bytes] | None
     queue: Callable[[], "Queue"]
     command: tuple[str, ...] = ()
-    needs: tuple[Path, ...] = ()
+    compiling: Reach = NOTHING
+    reach: Reach = NOTHING
 
     def decides(self) -> tuple[object, ...]:
         return *super().decides(), self.header
@@ -112,7 +114,8 @@ class Queue(Protocol):
         """Where parts of a buffer may begin, in bytes."""
 
     def allocate(self, size: int) -> Any:
-        """So many bytes of device memory, not written yet. Raises LimitError if there are no more."""
+        """So many bytes of device memory, zeros. Raises LimitError if there are no more. They are zeros again before
+        they are given back, so that nothing of a program is left where another may read."""
 
     def part(self, buffer: Any, start: int, size: int) -> Any:
         """Some bytes of a buffer, as a buffer."""

@@ -6,6 +6,7 @@ architecture: a driver need not be as new as the compiler, and has nothing left 
 
 import ctypes
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from eigentensor.errors import ExecutionError
 from eigentensor.runtime.build.compilers import check_release
 from eigentensor.runtime.gpu.grid import Many
 from eigentensor.runtime.gpu.gridded import Gridded, Queue
+from eigentensor.runtime.reach import Reach
 
 FLAGS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--std=c++17")
 SHARED = 48 << 10  #: bytes that every group has without asking
@@ -47,7 +49,15 @@ def toolchain(architecture: str, groups: int, queue: Callable[[], Queue]) -> Gri
         return compiled(architecture, text).code
 
     identity = f"NVRTC {release()} {architecture} {FLAGS}"
-    return Gridded(identity, target, "cuda.h", build, queue, device="CUDA")
+    command = (sys.executable, "-m", __name__, architecture)
+    return Gridded(identity, target, "cuda.h", build, queue, command, _compiling(), device="CUDA")
+
+
+def _compiling() -> Reach:
+    """What another process needs that compiles with this library: no GPU."""
+    library = Path(nvrtc.dll._name).absolute()
+    environment = (("NVRTC_PATH", str(library)), ("LD_LIBRARY_PATH", str(library.parent)))
+    return Reach((library.parent,), environment=environment)
 
 
 class Compiled(NamedTuple):
@@ -99,3 +109,10 @@ def _load() -> None:
     for file in newest.parent.glob("libnvrtc-builtins.so.*"):
         ctypes.CDLL(str(file))  # it asks for this by name alone, and not every release says that it lies beside
     nvrtc.dll.__init__("nvrtc", str(newest))
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.buffer.write(compiled(sys.argv[1], sys.stdin.read()).code)
+    except ExecutionError as failure:
+        sys.exit(str(failure))

@@ -16,15 +16,22 @@ from tinygrad.runtime.ops_cl import BP_CB, check, checked
 
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.runtime.build.compilers import check_release
+from eigentensor.runtime.gpu import nodes
 from eigentensor.runtime.gpu.grid import Many
 from eigentensor.runtime.gpu.gridded import Gridded, Launch
 from eigentensor.runtime.gpu.simt import NAME
+from eigentensor.runtime.reach import SCRATCH, Reach
 
 OPTIONS = b"-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
 #: What the arithmetic of float32 must be able to do, by the bits of OpenCL's table.
 NEEDED = {"subnormal numbers": 1, "infinity and NaN": 2, "rounding to nearest": 4, "rounded division and sqrt": 128}
-#: What a driver for the processor looks at, besides libraries.
-NEEDS = tuple(map(Path, ("/etc/OpenCL", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system")))
+DRIVERS = Path("/etc/OpenCL")  #: names their libraries
+#: What drives a processor.
+PROCESSOR = Reach(
+    (DRIVERS, *map(Path, ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system"))),
+    environment=(("POCL_CACHE_DIR", "/tmp"),),
+    scratch=SCRATCH,
+)
 KEPT = BufferSpec(nolru=True)
 
 
@@ -62,8 +69,20 @@ def toolchain() -> Gridded:
         raise ExecutionError(f"the OpenCL device {here.name} cannot do {', '.join(lacking)}", fix="Use another device.")
     target = Many(units, items, shared)
     identity = f"{here.name}\n{OPTIONS!r}"
-    command = (sys.executable, "-m", __name__) if is_processor else ()
-    return Gridded(identity, target, "opencl.h", here.build, queue, command, NEEDS, device="CL")
+    reach = PROCESSOR if is_processor else _card()
+    command = () if reach is None else (sys.executable, "-m", __name__)
+    # only a device's own driver compiles for it
+    reaches = () if reach is None else (reach, reach)
+    return Gridded(identity, target, "opencl.h", here.build, queue, command, *reaches, device="CL")
+
+
+def _card() -> Reach | None:
+    """What drives the GPUs of this machine, which OpenCL does not tell apart; None if they have no device files."""
+    if files := nodes.nvidia():
+        return nodes.nvidia_reach(files, files=(DRIVERS,))
+    if files := nodes.render():
+        return nodes.render_reach(files, (DRIVERS,))
+    return None
 
 
 class OpenCL:
@@ -121,15 +140,24 @@ class OpenCL:
             raise ExecutionError(f"the OpenCL compiler failed: {text.value.decode(errors='replace')[-2000:]}")
 
     def allocate(self, size: int) -> "_Owned":
-        """So many bytes of device memory, 16 at least: OpenCL has no empty buffers.
+        """So many bytes of device memory, 16 at least, since OpenCL has no empty buffers; zeros, as they are again when
+        it is given back.
 
         Raises LimitError if there are no more.
         """
         with translated():
             size = max(size, 16)
-            allocator = self.device.allocator
-            opaque = allocator.alloc(size, KEPT)
-            return _Owned(opaque, lambda opaque: allocator.free(opaque, size, KEPT))
+            buffer = _Owned(self.device.allocator.alloc(size, KEPT), lambda opaque: self._free(opaque, size))
+            check(self._clear(buffer.opaque, size))
+            return buffer
+
+    def _free(self, opaque: Any, size: int) -> None:
+        self._clear(opaque, size)
+        cl.clFinish(self.device.queue)
+        self.device.allocator.free(opaque, size, KEPT)
+
+    def _clear(self, opaque: Any, size: int) -> int:
+        return int(cl.clEnqueueFillBuffer(self.device.queue, opaque, ctypes.c_char_p(b"\0"), 1, 0, size, 0, None, None))
 
     def part(self, buffer: "_Owned", start: int, size: int) -> "_Owned":
         """A sub-buffer; `start` is a multiple of `alignment`."""
@@ -137,7 +165,7 @@ class OpenCL:
             region, status = cl.cl_buffer_region(start, size), ctypes.c_int32()
             kind = cl.CL_BUFFER_CREATE_TYPE_REGION
             made = cl.clCreateSubBuffer(buffer.opaque, cl.CL_MEM_READ_WRITE, kind, ctypes.byref(region), status)
-            return _Owned(checked(made, status), cl.clReleaseMemObject)
+            return _Owned(checked(made, status), cl.clReleaseMemObject, whole=buffer)
 
     def write(self, buffer: "_Owned", array: NDArray[Any]) -> None:
         """A copy to the device, which has arrived when this returns."""
@@ -190,10 +218,11 @@ class OpenCL:
 
 
 class _Owned:
-    """Something of OpenCL's that is given back when nothing refers to it any more; of a program the kernel's name."""
+    """Something of OpenCL's that is given back when nothing refers to it any more; of a program the kernel's name, of
+    a part the whole."""
 
-    def __init__(self, opaque: Any, release: Callable[[Any], Any], name: str = "") -> None:
-        self.opaque, self.release, self.name = opaque, release, name
+    def __init__(self, opaque: Any, release: Callable[[Any], Any], name: str = "", whole: "_Owned | None" = None):
+        self.opaque, self.release, self.name, self.whole = opaque, release, name, whole
 
     def __del__(self) -> None:
         self.release(self.opaque)

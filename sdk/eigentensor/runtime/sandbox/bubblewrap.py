@@ -10,15 +10,24 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 import psutil
 
 from eigentensor.errors import ExecutionError, LimitError, NoSandbox, ProcessKilled, SandboxError
+from eigentensor.runtime.reach import NOTHING, Reach
 
 MESSAGE = 1 << 16  #: bytes of standard error that are read
 OUTPUT = 8 << 20  #: bytes of standard output that are read
+#: What a process that drives a device sees of /proc, besides itself: of everything else in it nothing.
+SHOWN = frozenset(
+    ("cpuinfo", "devices", "driver", "meminfo", "modules", "self", "stat", "sys", "thread-self", "version")
+)
+#: What a child imports that is none of Python's.
+PACKAGES = ("eigentensor", "numpy", "psutil", "safetensors", "tinygrad", "yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +49,11 @@ def available() -> None:
         )
 
 
-def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], scratch: int = 0) -> list[str]:
+def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], reach: Reach = NOTHING) -> list[str]:
     """The command in front of a command that confines it. `seen` and `written` say which path is where outside.
 
-    Inside there are the system's libraries and compiler, Python with this package and what it needs, and these files;
-    everything is read-only but the files of `written` and, with `scratch`, a /tmp of so many bytes. There is no
+    Inside there are the system's libraries and compiler, Python with this package and what it needs, these files, and
+    what the reach names; everything is read-only but the files of `written`, device files and a /tmp. There is no
     network, no other process, no environment.
     """
     executable = shutil.which("bwrap")
@@ -58,18 +67,25 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], sc
         "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
         "--setenv", "PATH", "/usr/bin", "--setenv", "OPENBLAS_NUM_THREADS", "1",
         "--setenv", "PYTHONDONTWRITEBYTECODE", "1", "--setenv", "MALLOC_ARENA_MAX", "1",
+        "--setenv", "PYTHONPATH", os.pathsep.join(map(str, _importing())),
     ]  # fmt: skip
+    for name, value in reach.environment:
+        command += ["--setenv", name, value]
     for top in map(Path, ("/bin", "/lib", "/lib64", "/sbin")):
         if top.is_symlink():
             command += ["--symlink", str(top.readlink()), str(top)]
         elif top.exists():
             command += ["--ro-bind", str(top), str(top)]
-    if scratch:  # before what may lie below it
-        command += ["--size", str(scratch), "--tmpfs", "/tmp", "--setenv", "POCL_CACHE_DIR", "/tmp"]
+    if reach.scratch:  # before what may lie below it
+        command += ["--size", str(reach.scratch), "--tmpfs", "/tmp"]
     for folder in _libraries():
         command += ["--ro-bind", str(folder), str(folder)]
     command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    for inside, outside in seen:
+    if reach.nodes:
+        command += _itself(Path("/proc"))
+    for node in reach.nodes:
+        command += ["--dev-bind", str(node), str(node)]
+    for inside, outside in (*((path, path) for path in reach.files), *seen):
         command += ["--ro-bind", str(outside.resolve()), str(inside)]
     for inside, outside in written.items():
         command += ["--bind", str(outside.resolve()), str(inside)]
@@ -133,10 +149,37 @@ def failure(ended: Ended, who: str) -> ExecutionError:
     return ExecutionError(f"{who} ended with {ended.code}: {ended.errors[-500:]}")
 
 
+def _itself(proc: Path) -> list[str]:
+    """A /proc in which a process finds itself: drivers name their threads there. Of its parent, which is not sealed,
+    and of what else the kernel tells there it sees nothing."""
+    command = ["--proc", str(proc)]
+    for entry in (proc / "1", *(e for e in sorted(proc.iterdir()) if not e.name.isdigit() and e.name not in SHOWN)):
+        if entry.is_symlink():  # of what lies within itself
+            continue
+        if entry.is_dir():
+            command += ["--size", "4096", "--tmpfs", str(entry), "--remount-ro", str(entry)]
+        else:
+            command += ["--ro-bind", "/dev/null", str(entry)]
+    for shown in (proc / "driver", proc / "sys"):  # root writes what belongs to it, without any capability
+        command += ["--ro-bind-try", str(shown), str(shown)]
+    return command
+
+
+@cache
+def _importing() -> tuple[Path, ...]:
+    """The folders in which this Python finds what a child imports, apart from those where it looks by itself."""
+    own = {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}
+    specs = [spec for name in PACKAGES if (spec := find_spec(name)) and spec.origin]
+    folders = [Path(spec.origin).parents[1] for spec in specs if spec.origin]
+    return tuple(dict.fromkeys(folder.absolute() for folder in folders if folder not in own))
+
+
 def _libraries() -> list[Path]:
     """What Python, this package and its dependencies are made of, without folders inside of others."""
-    paths = [Path("/usr"), Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2]]
+    package = Path(__file__).parents[2]
+    paths = [Path("/usr"), Path(sys.base_prefix), Path(sys.prefix), package]
     paths += [Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")]
+    paths += [folder for folder in _importing() if folder != package.parent]
     kept: list[Path] = []
     for path in sorted({p.resolve() for p in paths} | {p.absolute() for p in paths}):
         if not any(path.is_relative_to(other) for other in kept):

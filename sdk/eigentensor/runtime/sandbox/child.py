@@ -7,7 +7,7 @@ FOLDER holds job.json, the program and its tensors; what is wanted is written in
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from eigentensor.runtime.build.kernels import Compiler
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.runtime.gpu.gridded import Gridded
-from eigentensor.runtime.sandbox import confine
+from eigentensor.runtime.reach import Reach
+from eigentensor.runtime.sandbox import confine, first
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.returned import Wanted
 from eigentensor.store.tensors import load_flat, load_safetensors
@@ -32,22 +33,12 @@ FAILED = 3
 
 
 def main(folder: Path) -> None:
-    """The child's whole life: limits, then the tensors, then no more files, then the program and its results."""
-    confine.tie()
-    job = json.loads((folder / "job.json").read_text())
+    """The child's whole life: what it does before any stranger, then the tensors, the program and its results."""
+    job = entered(folder)
     limits = Limits(**job["limits"])
-    confine.limit(limits, job["file_bytes"])
-    program_bytes = (folder / "program").read_bytes()
     arrays = read_files(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
-    processor = job["device"].partition(":")[0] in ("CPU", devices.REFERENCE)
-    if processor:
-        start(limits.threads)
-    if job["roots"]:
-        hashing.give(folder / "hashing", limits.threads)
     with open(folder / "results", "r+b", buffering=0) as out:
-        if job["sealed"] and processor:
-            confine.seal()
-        program = decode(program_bytes)
+        program = decode((folder / "program").read_bytes())
         tensors = shaped(program, arrays) if job["rooted"] else arrays
         compiled = CompiledGraph(
             program,
@@ -57,11 +48,27 @@ def main(folder: Path) -> None:
             toolchain=toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None,
             memory_limit=limits.memory,  # a sealed process cannot ask how much there is
         )
-        if job["sealed"] and not processor:  # what drives the device has started, and nothing of the program yet
-            confine.seal()
         back = Wanted(program, job["repeat"], tuple(job["keep"]), job["roots"]).writer(out)
         bound = tensors, job["variables"], job["repeat"]
         back.finish(compiled.run(*bound, observe=back.observe, only=back.only))
+
+
+def entered(folder: Path) -> Mapping[str, Any]:
+    """What its job says to a process that has started threads and the device's driver, and may from then on do what a
+    sealed process may: of strangers it has read nothing yet."""
+    confine.tie()
+    job: Mapping[str, Any] = json.loads((folder / "job.json").read_text())
+    limits, device, reach = Limits(**job["limits"]), job["device"], Reach.from_json(job["reach"])
+    if job.get("roots"):
+        hashing.give(folder / "hashing", limits.threads)
+    if devices.has_own_memory(device):
+        first.run(device, toolchain(device, job["toolchain"]), folder / "kernels")
+    else:
+        start(limits.threads)
+    confine.limit(limits, job["file_bytes"], reach)
+    if job["sealed"]:
+        confine.seal(reach)
+    return job
 
 
 def read_files(load: Callable[[Path], dict[str, Any]], files: Sequence[Path]) -> dict[str, Any]:

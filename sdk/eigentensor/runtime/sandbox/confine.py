@@ -12,9 +12,11 @@ import resource
 import select
 import signal
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eigentensor.errors import NoSandbox
+from eigentensor.runtime.reach import NOTHING, Reach
 
 #: Numbers of allowed calls where Linux numbers them as on any newer processor.
 GENERIC = {
@@ -24,6 +26,10 @@ GENERIC = {
     "sched_yield": 124, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "getpid": 172,
     "geteuid": 175, "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226,
     "madvise": 233, "getrandom": 278, "statx": 291, "rseq": 293,
+}  # fmt: skip
+GENERIC_DRIVING = {
+    "mkdirat": 34, "unlinkat": 35, "ftruncate": 46, "ppoll": 73, "fdatasync": 83, "utimensat": 88, "nanosleep": 101,
+    "clock_getres": 114, "renameat2": 276,
 }  # fmt: skip
 #: Numbers of the allowed calls and the name of the architecture for the kernel.
 CALLS = {
@@ -38,10 +44,26 @@ CALLS = {
     "aarch64": (0xC00000B7, GENERIC),
     "riscv64": (0xC00000F3, GENERIC | {"riscv_flush_icache": 259}),  # new code is seen by asking the kernel
 }  # fmt: skip
+#: Numbers of the calls that drivers of devices need besides, once they have started: of their files in /tmp, of
+#: descriptors, of waiting. What they ask their devices is ioctl, by what a reach names.
+DRIVING = {
+    "x86_64": {
+        "poll": 7, "nanosleep": 35, "fdatasync": 75, "ftruncate": 77, "rename": 82, "mkdir": 83, "unlink": 87,
+        "clock_getres": 229, "utimensat": 280,
+    },
+    "aarch64": GENERIC_DRIVING,
+    "riscv64": GENERIC_DRIVING,
+}  # fmt: skip
+#: Numbers of ioctl and fcntl, of which some kinds are allowed.
+IOCTL = {"x86_64": 16, "aarch64": 29, "riscv64": 29}
+FCNTL = {"x86_64": 72, "aarch64": 25, "riscv64": 25}
+#: fcntl's: another descriptor of the same file, which ends with an exec, and what kind of descriptor one is.
+DESCRIPTORS = tuple((0xFFFFFFFF, command) for command in (fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, 1030))
 SECCOMP = {"x86_64": 317, "aarch64": 277, "riscv64": 277}  #: the number of the call that installs a filter
 F_SETSIG = 10  #: of fcntl(2), which Python has no name for
-FILES = 64  #: open at a time
+FILES, DRIVER_FILES = 64, 1024  #: open at a time
 INTERPRETER = 1 << 30  #: bytes of addresses that Python and its libraries take, and a thread besides
+DRIVER = 4 << 30  #: bytes that a device's driver writes for itself in the memory of the host
 THREAD = 16 << 20
 
 
@@ -69,14 +91,19 @@ def tie() -> None:
         os._exit(1)
 
 
-def limit(limits: Limits, file_bytes: int) -> None:
-    """Bound this process for ever, and let it die with its parent; `file_bytes` is the largest file it may write."""
+def limit(limits: Limits, file_bytes: int, reach: Reach = NOTHING) -> None:
+    """Bound this process for ever, and let it die with its parent; `file_bytes` is the largest file it may write.
+
+    What drives a device file takes addresses for all memory of the device and of the host: there what is written is
+    bounded, not what has an address.
+    """
     _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    own = limits.memory + INTERPRETER + limits.threads * THREAD
     for what, most in (
-        (resource.RLIMIT_AS, limits.memory + INTERPRETER + limits.threads * THREAD),
+        (resource.RLIMIT_DATA, own + DRIVER) if reach.nodes else (resource.RLIMIT_AS, own),
         (resource.RLIMIT_CPU, limits.cpu_seconds),
         (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, FILES),
+        (resource.RLIMIT_NOFILE, DRIVER_FILES if reach.nodes else FILES),
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(what)
@@ -84,24 +111,41 @@ def limit(limits: Limits, file_bytes: int) -> None:
         resource.setrlimit(what, (value, value))
 
 
-def seal() -> None:
+def seal(reach: Reach = NOTHING) -> None:
     """From now on no thread of this process starts a process or thread, opens a socket, signals anybody: that fails.
+    Of a device's driver nothing is asked but what the reach names.
 
     Raises NoSandbox where the kernel or the processor is not known to allow it.
     """
-    machine = platform.machine()
+    install(filtering(platform.machine(), reach))
+
+
+def filtering(machine: str, reach: Reach = NOTHING, refusal: int = 0x00050000 | errno.EPERM) -> bytes:
+    """The filter of system calls for a processor: allowed ones, and everything else fails with EPERM, or as `refusal`
+    says. Raises NoSandbox for a processor whose numbers are not known."""
     if machine not in CALLS:
         raise NoSandbox(f"no list of system calls for {machine}")
     architecture, calls = CALLS[machine]
-    program = _filter(architecture, sorted(calls.values()))
+    by_argument = {FCNTL[machine]: DESCRIPTORS}
+    if reach.scratch:
+        calls = calls | DRIVING[machine]
+    if reach.requests:
+        by_argument[IOCTL[machine]] = reach.requests
+    return _filter(architecture, sorted(calls.values()), by_argument, refusal)
+
+
+def install(program: bytes, flags: int = 1) -> int:
+    """Lets a filter decide on all system calls from now on; by default of all threads, since those that run kernels are
+    there already. Raises NoSandbox where the kernel does not take it."""
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: length in instructions, then a pointer
     description = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(code))
     _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
     libc = ctypes.CDLL(None, use_errno=True)
-    # SECCOMP_SET_MODE_FILTER for all threads (SECCOMP_FILTER_FLAG_TSYNC): those that run kernels are there already
-    if libc.syscall(SECCOMP[machine], 1, 1, description):
+    result = int(libc.syscall(SECCOMP[platform.machine()], 1, flags, description))  # SECCOMP_SET_MODE_FILTER
+    if result < 0 or (result and flags == 1):  # SECCOMP_FILTER_FLAG_TSYNC gives the thread that could not follow
         raise NoSandbox(f"this process cannot be sealed: {errno.errorcode.get(ctypes.get_errno(), 'a thread is not')}")
+    return result
 
 
 def _prctl(option: int, first: int) -> None:
@@ -110,17 +154,22 @@ def _prctl(option: int, first: int) -> None:
         raise NoSandbox(f"this process cannot be confined: {errno.errorcode[ctypes.get_errno()]}")
 
 
-def _filter(architecture: int, allowed: list[int]) -> bytes:
-    """A classic BPF program: the numbers are allowed, everything else fails with EPERM, another architecture kills."""
-    load, equal, result = 0x20, 0x15, 0x06
-    count = len(allowed)
-    instructions = [
-        (load, 0, 0, 4),
-        (equal, 0, count + 2, architecture),
-        (load, 0, 0, 0),
-        *((equal, count - i, 0, number) for i, number in enumerate(allowed)),
-        (result, 0, 0, 0x00050000 | errno.EPERM),
-        (result, 0, 0, 0x7FFF0000),
-    ]
-    # another architecture jumps behind the list, to the refusal
+def _filter(
+    architecture: int, allowed: Sequence[int], by_argument: Mapping[int, Sequence[tuple[int, int]]], refusal: int
+) -> bytes:
+    """A classic BPF program: these numbers are allowed, and those by argument if the second argument, under one of the
+    masks, is what stands beside it. All else is refused, calls of another architecture too."""
+    load, take, equal, result = 0x20, 0x54, 0x15, 0x06
+    refused, passed = (result, 0, 0, refusal), (result, 0, 0, 0x7FFF0000)
+    instructions = [(load, 0, 0, 4), (equal, 1, 0, architecture), refused, (load, 0, 0, 0)]
+    for number in allowed:
+        instructions += [(equal, 0, 1, number), passed]
+    for number, pairs in by_argument.items():
+        block = []
+        for mask in sorted({mask for mask, _ in pairs}):
+            block += [(load, 0, 0, 24), (take, 0, 0, mask)]  # the lower half of the second argument
+            for value in (value for of, value in pairs if of == mask):
+                block += [(equal, 0, 1, value), passed]
+        instructions += [(equal, 0, len(block) + 1, number), *block, refused]
+    instructions.append(refused)
     return b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)

@@ -30,6 +30,8 @@ from eigentensor.runtime.build.kernels import prepare
 from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.runtime.gpu.gridded import Gridded
 from eigentensor.runtime.memory.plan import parts, refuse_over
+from eigentensor.runtime.reach import NOTHING, Reach
+from eigentensor.runtime.sandbox import first
 from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, OUTPUT, Ended, available, confined, failure, run
 from eigentensor.runtime.sandbox.child import FAILED
 from eigentensor.runtime.sandbox.confine import Limits
@@ -40,7 +42,14 @@ from eigentensor.store.tensors import save_safetensors
 __all__ = ["Limits", "Observed", "available", "compile_sandboxed", "observe_sandboxed", "run_sandboxed"]
 
 TASK = Path("/task")
-SCRATCH = 256 << 20  #: bytes of files that a driver writes before it loads them
+NODELESS = (
+    "programs on {device} cannot be confined: there are neither /dev/nvidiactl, /dev/nvidia-uvm and /dev/nvidia0 nor "
+    "/dev/dri/renderD128, the device files that a sandbox would give to what drives it"
+)
+NODELESS_FIX = (
+    "Load the driver's modules (`nvidia-modprobe -u`), give a container these files, use the device CPU or, where all "
+    "clients are trusted, do without the sandbox."
+)
 COMPILER = 'ulimit -v 4194304; ulimit -t 110; ulimit -f 32768; exec "$@"'
 #: Errors that a child may report; anything else that it says is an ExecutionError.
 REPORTED = {"BindingError", "LimitError", "ExecutionError", "NoSandbox", "TensorFileError"}
@@ -63,9 +72,8 @@ def run_sandboxed(
 
     Raises ProgramError if the bytes are no valid program, BindingError if tensors or variables do not fit, LimitError
     if the program needs more than `limits`, NoSandbox if there is no sandbox, SandboxError if the program crashed in
-    it, and ExecutionError for other failures. Processors are confined, as CPU, CPU:LLVM, CL or PYTHON, the reference;
-    what drives a GPU needs more of the system: NoSandbox. `unsafe` runs the child without a sandbox, bounded by limits
-    only.
+    it, and ExecutionError for other failures. A device that is driven by no device files known here is not confined:
+    NoSandbox. `unsafe` runs the child without a sandbox, bounded by limits only.
     """
     return observe_sandboxed(
         program, tensors, variables, repeat, limits, device=device, cache=cache, unsafe=unsafe
@@ -97,13 +105,13 @@ def observe_sandboxed(
     here = None if device == devices.REFERENCE else settled(bodies, device, unsafe)
     if here is not None:
         _prepare(bodies, here, limits.seconds, cache, unsafe)
-    needs = here.needs if here is not None else ()
+    reach = here.reach if here is not None else NOTHING
     wanted = Wanted(decoded, repeat, tuple(sorted(set(keep))), roots)
-    written = OUTPUT if needs else MESSAGE
+    written = OUTPUT if reach.scratch else MESSAGE
     job = {
         "limits": asdict(limits), "file_bytes": max(wanted.size, written), "sealed": not unsafe,
         "device": device, "toolchain": here.to_json() if here else "", "repeat": repeat,
-        "variables": dict(variables or {}), "keep": wanted.keep, "roots": roots,
+        "reach": reach.to_json(), "variables": dict(variables or {}), "keep": wanted.keep, "roots": roots,
         "rooted": not isinstance(tensors, Mapping),
     }  # fmt: skip
     with scratch() as folder:
@@ -115,8 +123,7 @@ def observe_sandboxed(
         cache.folder.mkdir(parents=True, exist_ok=True)
         seen = {name: folder / name for name in ("job.json", "program", "hashing")} | {"kernels": cache.folder}
         seen |= {f"tensors{i}": file for i, file in enumerate(files)}
-        seen |= {str(path): path for path in needs}
-        front, child = command(folder, seen, SCRATCH if needs else 0, unsafe)
+        front, child = command(folder, seen, reach, unsafe)
         _check(run(front, end - monotonic(), child))
         with open(folder / "results", "rb") as file:
             return wanted.read(file)
@@ -153,10 +160,7 @@ def _build(device: str, unsafe: bool) -> Toolchain | Gridded:
     build = devices.of(device)
     assert isinstance(build, Toolchain | Gridded)
     if not build.command and not unsafe:
-        raise NoSandbox(
-            f"programs on {device} cannot be confined: what drives it needs more of the system than a sandbox gives",
-            fix="Use the device CPU; or, where all clients are trusted, do without the sandbox.",
-        )
+        raise NoSandbox(NODELESS.format(device=device), fix=NODELESS_FIX)
     return build
 
 
@@ -166,6 +170,8 @@ def _prepare(bodies: Iterable[Body], here: Toolchain | Gridded, seconds: float, 
     def compiler(text: str) -> bytes:
         return _compile(text, here, end - monotonic(), unsafe)
 
+    if isinstance(here, Gridded):
+        bodies = (*bodies, *first.program().bodies)
     prepare(bodies, cache, here, compiler)
 
 
@@ -177,13 +183,13 @@ def _hashing(cache: Cache) -> bytes:
 
 
 def command(
-    folder: Path, seen: Mapping[str, Path], scratch: int, unsafe: bool, name: str = "child"
+    folder: Path, seen: Mapping[str, Path], reach: Reach, unsafe: bool, name: str = "child"
 ) -> tuple[list[str], list[str]]:
     """What is in front of the command of a child of this name, and the command. Raises NoSandbox."""
     child = [sys.executable, "-m", f"eigentensor.runtime.sandbox.{name}"]
     if not unsafe:
         written = {TASK / "results": folder / "results"} if (folder / "results").exists() else {}
-        front = confined([(TASK / n, p) for n, p in seen.items()], written, scratch)
+        front = confined([(TASK / n, p) for n, p in seen.items()], written, reach)
         return front, [*child, str(TASK)]
     for name, path in seen.items():
         if path != folder / name:  # an absolute path is itself
@@ -194,7 +200,7 @@ def command(
 def _compile(text: str, here: Toolchain | Gridded, seconds: float, unsafe: bool) -> bytes:
     if not here.command:
         return here.compile(text)
-    front = [] if unsafe else confined([(p, p) for p in here.needs], {}, SCRATCH if here.needs else 0)
+    front = [] if unsafe else confined([], {}, here.compiling)
     bounded = ["/bin/sh", "-c", COMPILER, "sh", *here.command]
     ended = run(front, min(SECONDS, max(0.0, seconds)), bounded, text.encode())
     if ended.code != 0:

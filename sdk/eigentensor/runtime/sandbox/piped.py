@@ -175,11 +175,11 @@ def died() -> Silent:
 
 def ended(child: Child, *, wait: bool = False) -> str:
     """Ends a child, which is given time to end itself if one is to `wait`; what it wrote as errors."""
-    if wait:  # its pipe ended: so does it, and says how
+    os.close(child.requests)  # an idle one ends with it
+    if wait:
         child.ended.wait(5)
     child.over.set()
     child.ended.wait()
-    os.close(child.requests)
     os.close(child.responses)
     with child.errors:
         child.errors.seek(0)

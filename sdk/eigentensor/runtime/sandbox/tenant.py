@@ -23,8 +23,9 @@ from eigentensor.program.codec import encode
 from eigentensor.program.model import Body, Program, Role
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import plan, refuse_over
+from eigentensor.runtime.reach import NOTHING
 from eigentensor.runtime.sandbox.boxed import Run, SlotPart
-from eigentensor.runtime.sandbox.bubblewrap import MESSAGE
+from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, OUTPUT
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import bodies_of, command, compile_bodies, settled
 from eigentensor.runtime.sandbox.piped import (
@@ -44,6 +45,7 @@ from eigentensor.runtime.sandbox.returned import Wanted
 from eigentensor.runtime.sandbox.together import open_buffers
 from eigentensor.runtime.sandbox.warm import LIFE
 from eigentensor.runtime.sandbox.warm_child import LENGTH
+from eigentensor.runtime.sharded.machines import refuse_own
 from eigentensor.runtime.sharded.mail import Port
 from eigentensor.scratch import scratch
 
@@ -67,9 +69,7 @@ class Tenant:
         self, limits: Limits | None = None, *, device: str = "CPU", cache: Cache | None = None, unsafe: bool = False
     ) -> None:
         """`limits` are of the process; its seconds are those of a start, and of compiling a program. `unsafe` does
-        without the sandbox. Raises ExecutionError for a device that is no processor."""
-        if device.partition(":")[0] not in ("CPU", devices.REFERENCE):
-            raise ExecutionError(f"programs cannot be confined on {device}, for now", fix="Use the device CPU.")
+        without the sandbox."""
         self.device, self.unsafe = device, unsafe
         self.limits = replace(limits or Limits(), cpu_seconds=LIFE)
         self._cache = cache or Cache(default_folder())
@@ -129,8 +129,11 @@ class Tenant:
 
         Raises LimitError if the process takes longer than `seconds` for its own steps, of which starting, compiling and
         waiting for others are no part, or for a part that holds more than the limits; NoSandbox; ExecutionError if the
-        process died; and what the port raises. Whatever is raised of a run, the process is over.
+        process died, or for a device that has memory of its own; and what the port raises. Whatever is raised of a run,
+        the process is over.
         """
+        if self.device != devices.REFERENCE:
+            refuse_own(self.device)
         with self._lock:
             if part.key not in self._known:
                 self._check_room(part)
@@ -147,9 +150,9 @@ class Tenant:
                 raise
 
     def close(self) -> None:
-        """Ends the process; the next run starts another one."""
+        """Ends the process, which clears the memory of its device; the next run starts another one."""
         with self._lock:
-            self._end()
+            self._end(wait=devices.has_own_memory(self.device))
 
     def stop(self) -> None:
         """Ends the process for ever, whatever it does: a run raises ExecutionError then. Waits for nothing."""
@@ -209,14 +212,18 @@ class Tenant:
         return came
 
     def _begun(self, until: float) -> Child:
+        here = None if self.device == devices.REFERENCE else settled((), self.device, self.unsafe)
+        reach = here.reach if here is not None else NOTHING
         job = {
-            "limits": asdict(self.limits), "file_bytes": MESSAGE, "sealed": not self.unsafe, "device": self.device,
+            "limits": asdict(self.limits), "file_bytes": OUTPUT if reach.scratch else MESSAGE,
+            "sealed": not self.unsafe, "device": self.device, "reach": reach.to_json(),
+            "toolchain": here.to_json() if here else "",
         }  # fmt: skip
         with scratch() as folder:
             (folder / "job.json").write_text(json.dumps(job))
             self._cache.folder.mkdir(parents=True, exist_ok=True)
             seen = {"job.json": folder / "job.json", "kernels": self._cache.folder}
-            child = begin(*command(folder, seen, 0, self.unsafe, "tenant_child"))
+            child = begin(*command(folder, seen, reach, self.unsafe, "tenant_child"))
             try:
                 ready = waited(response(Incoming(child), 0), until)
             except Silent as silent:

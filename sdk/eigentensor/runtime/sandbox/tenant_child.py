@@ -28,7 +28,7 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.codec import decode
 from eigentensor.program.model import Parameter
 from eigentensor.runtime.compiled import CompiledGraph
-from eigentensor.runtime.sandbox import child, confine
+from eigentensor.runtime.sandbox import child
 from eigentensor.runtime.sandbox.boxed import SlotPart
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.returned import Wanted
@@ -37,21 +37,14 @@ from eigentensor.runtime.sharded.machines import Interpreter, Machine, Processor
 from eigentensor.runtime.sharded.worker import Worker, constants
 from eigentensor.sharding import codec
 from eigentensor.sharding.plan import Receive
-from eigentensor.threads import start
 
 
 def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
-    """The child's whole life: limits, no more processes or sockets, then what comes until the pipe ends."""
-    confine.tie()
-    job = json.loads((folder / "job.json").read_text())
-    limits = Limits(**job["limits"])
-    confine.limit(limits, job["file_bytes"])
-    start(limits.threads)
-    if job["sealed"]:
-        confine.seal()
+    """The child's whole life: what it does before any stranger, then what comes until the pipe ends."""
+    job = child.entered(folder)
     responses.write(DONE)
     responses.flush()
-    held = _Held(folder, job["device"], limits)
+    held = _Held(folder, job["device"], Limits(**job["limits"]))
     while head := requests.read(LENGTH.size):
         asked = json.loads(requests.read(*LENGTH.unpack(head)))
         try:

@@ -19,14 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import EigenTensorError, ExecutionError, SandboxError
+from eigentensor.errors import EigenTensorError, SandboxError
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Program, Role
 from eigentensor.program.widened import widened
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
-from eigentensor.runtime.sandbox.bubblewrap import MESSAGE
+from eigentensor.runtime.reach import NOTHING
+from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, OUTPUT
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import bodies_of, command, compile_sandboxed, settled
 from eigentensor.runtime.sandbox.piped import (
@@ -68,9 +69,7 @@ class WarmProgram(ReadyProgram):
         unsafe: bool = False,
     ) -> None:
         """`limits` are of the child; its seconds are those of a start, compiling included. `unsafe` does without the
-        sandbox. Raises ExecutionError for a device that is no processor, LimitError for too large a program."""
-        if device.partition(":")[0] not in ("CPU", devices.REFERENCE):
-            raise ExecutionError(f"programs do not stay warm on {device}, for now", fix="Use the device CPU.")
+        sandbox. Raises LimitError for too large a program."""
         self.program, self.weights, self.device, self.unsafe = program, tuple(weights), device, unsafe
         self.limits = replace(limits or Limits(), cpu_seconds=LIFE)
         refuse_over(self.limits.memory, program, device)
@@ -116,7 +115,7 @@ class WarmProgram(ReadyProgram):
             if closed == self._closed:
                 child, self._child, self._widths = self._child, child, widths
         if child is not None:
-            self._end(child)
+            self._end(child, wait=devices.has_own_memory(self.device))
 
     def run(
         self,
@@ -203,11 +202,11 @@ class WarmProgram(ReadyProgram):
         return _Asked(calls, flats, dict(variables or {}), repeat, wanted)
 
     def close(self) -> None:
-        """Ends the child; the next call starts another one."""
+        """Ends the child, which clears the memory of its device; the next call starts another one."""
         with self._lock:
             self._closed, self._is_tried = self._closed + 1, False
             if self._child is not None:
-                self._end(self._child)
+                self._end(self._child, wait=devices.has_own_memory(self.device))
 
     def __enter__(self) -> "WarmProgram":
         return self
@@ -227,11 +226,14 @@ class WarmProgram(ReadyProgram):
         programs = [self.program, *(widened(self.program, width) for width in widths)]
         bodies = [body for program in programs for body in bodies_of(program)]
         here = None if self.device == devices.REFERENCE else settled(bodies, self.device, self.unsafe)
+        reach = here.reach if here is not None else NOTHING
         for program in programs if here is not None else ():
             compile_sandboxed(program, until - monotonic(), device=self.device, cache=self._cache, unsafe=self.unsafe)
         job = {
-            "limits": asdict(self.limits), "file_bytes": MESSAGE, "sealed": not self.unsafe, "device": self.device,
+            "limits": asdict(self.limits), "file_bytes": OUTPUT if reach.scratch else MESSAGE,
+            "sealed": not self.unsafe, "device": self.device,
             "toolchain": here.to_json() if here else "", "widths": widths,
+            "reach": reach.to_json(),
             "tensors": [f"tensors{i}" for i in range(len(self.weights))],
         }  # fmt: skip
         with scratch() as folder:
@@ -241,7 +243,7 @@ class WarmProgram(ReadyProgram):
             seen = {name: folder / name for name in ("job.json", "program")} | {"kernels": self._cache.folder}
             seen |= {f"tensors{i}": file for i, file in enumerate(self.weights)}
             slots = held(programs, self.limits.memory, self.device)
-            child = begin(*command(folder, seen, 0, self.unsafe, "warm_child"), slots=slots)
+            child = begin(*command(folder, seen, reach, self.unsafe, "warm_child"), slots=slots)
             try:
                 ready = waited(response(Incoming(child), 0), until)
             except Silent as silent:

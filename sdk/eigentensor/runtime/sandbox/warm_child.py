@@ -26,29 +26,22 @@ from eigentensor.program.codec import decode
 from eigentensor.program.model import Program, Role
 from eigentensor.program.widened import widened
 from eigentensor.runtime.compiled import CompiledGraph
-from eigentensor.runtime.sandbox import child, confine
+from eigentensor.runtime.sandbox import child
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.together import Together, open_buffers, states_size
 from eigentensor.store.tensors import load_flat
-from eigentensor.threads import start
 
 DONE, FAILED = b"\1", b"\2"
 LENGTH = struct.Struct("<I")
 
 
 def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
-    """The child's whole life: limits, the weights, no more files, then call after call until the pipe ends."""
-    confine.tie()
-    job = json.loads((folder / "job.json").read_text())
+    """The child's whole life: what it does before any stranger, the weights, then call after call until the pipe
+    ends."""
+    job = child.entered(folder)
     limits = Limits(**job["limits"])
-    confine.limit(limits, job["file_bytes"])
-    program_bytes = (folder / "program").read_bytes()
-    arrays = child.read_files(load_flat, [folder / name for name in job["tensors"]])
-    start(limits.threads)
-    if job["sealed"]:
-        confine.seal()
-    program = decode(program_bytes)
-    weights = shaped(program, arrays)
+    program = decode((folder / "program").read_bytes())
+    weights = shaped(program, child.read_files(load_flat, [folder / name for name in job["tensors"]]))
     toolchain = child.toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None
 
     def compiled(width: int) -> CompiledGraph:

@@ -80,9 +80,14 @@ def machine_of(device: str, cache: Cache, threads: int) -> Machine:
     """What computes on a device whose memory is the host's. Raises ExecutionError for others."""
     if device == devices.REFERENCE:
         return Interpreter()
+    refuse_own(device)
+    return Processor(devices.of(device), cache, threads)
+
+
+def refuse_own(device: str) -> None:
+    """Raises ExecutionError for a device that has memory of its own."""
     if device.partition(":")[0] != HOST:
         raise ExecutionError(
             f"{device} has memory of its own, and workers of one process share the host's",
             fix="Use CompiledGraph there, or Sharded on CPU.",
         )
-    return Processor(devices.of(device), cache, threads)
