@@ -84,7 +84,7 @@ class Cuda:
     @property
     def libraries(self) -> Path:
         """The folder of the driver's libraries."""
-        return Path(cuda.dll._name).parent
+        return Path(cuda.dll._name).resolve().parent
 
     def allocate(self, size: int) -> "_Bytes":
         """So many bytes of device memory, zeros, as they are again when it is given back. Raises LimitError if there

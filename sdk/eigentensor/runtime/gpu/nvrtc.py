@@ -55,7 +55,7 @@ def toolchain(architecture: str, groups: int, queue: Callable[[], Queue]) -> Gri
 
 def _compiling() -> Reach:
     """What another process needs that compiles with this library: no GPU."""
-    library = Path(nvrtc.dll._name).absolute()
+    library = Path(nvrtc.dll._name).resolve()  # a link may lead through what is not seen there
     environment = (("NVRTC_PATH", str(library)), ("LD_LIBRARY_PATH", str(library.parent)))
     return Reach((library.parent,), environment=environment)
 
