@@ -7,33 +7,29 @@ trace, in this process, and play by what they read from the chain.
 """
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
 
 import numpy as np
 
 from eigentensor.chain import anvil_account
 from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, next_move
 from eigentensor.numerics.dtypes import DType
-from eigentensor.player import Player
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Role
 from eigentensor.program.ops import Op
-from eigentensor.reexecution.inputs import BoundProgram
-from eigentensor.reference import Values
 from eigentensor.runtime import execute
-from eigentensor.task import Challenged, Order
-from eigentensor.tracing import Execute, Execution, Flat, retrace
+from eigentensor.tracing import Execution, Flat, retrace
 from eigentensor_local.anvil import local_network
 from support.bench.pairs import say
 from support.generated.programs import Example
 from support.programs import models
 from support.stories.game_table import OPERATORS, Case, Table, laid
 from support.stories.games import honest
-from support.stories.liars import Fault, Liar, disturbed
+from support.stories.liars import Fault, Liar
+from support.stories.planted import Plant, Played, Subject
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 ROWS, TERMS = 1024, 4096
@@ -109,58 +105,40 @@ def gas(table: Table, calls: int) -> None:
 # Seconds
 
 
-@dataclass
-class Clock:
-    """Seconds of parts of something."""
-
-    spent: dict[str, float] = field(default_factory=dict)
-
-    def timed(self, name: str, run: Callable[..., Execution]) -> Callable[..., Execution]:
-        def timed(*arguments: object, **named: object) -> Execution:
-            start = time.perf_counter()
-            try:
-                return run(*arguments, **named)
-            finally:
-                self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - start
-
-        return timed
-
-
 def seconds(table: Table, model: models.Model) -> None:
     """One flipped bit in the middle, from the challenge to the conviction."""
     graph = model.captured()
+    program = graph.program
+    subject = Subject.of(program, {**graph.weights, **graph.states, **model.inputs})
+    number = len(program.calls) // 2
+    elements = program.parameter(len(program.buffers) + number).elements
+    course = subject.played(table, Plant(number, elements // 2, BIT))
+    assert course is not None and course.convicted
+    told(model.name, course)
+
+
+def language(table: Table, tokens: int = 64) -> None:
+    """Flipped bits anywhere while a model of Gemma 3 270M's shape writes, until one shows in what it wrote."""
+    model = models.gemma_step(context=2 * tokens)
+    graph = model.captured()
     tensors = {**graph.weights, **graph.states, **model.inputs}
-    number = len(graph.program.calls) // 2
+    subject = Subject.of(replace(graph.program, max_repeat=tokens), tensors, {"position": 0}, tokens)
+    random = Random(7)
+    for _ in range(3):
+        course = None
+        while course is None:
+            plant = subject.plant(random)
+            course = subject.played(table, plant)
+        assert course.convicted
+        told(f"{model.name}, {tokens} tokens; call {plant.number:,}", course)
 
-    def flip(result: Values) -> None:
-        result.view("u1")[result.nbytes // 2 // 4 * 4 + BIT // 8] ^= np.uint8(1 << BIT % 8)
 
-    wrong = disturbed(execute, number, flip)
-    true, lie = (retrace(graph.program, tensors, execute=way) for way in (execute, wrong))
-    assert lie.outputs != true.outputs
-    case = Case(true, lie.outputs, honest(Side.EXECUTOR), honest(Side.CHALLENGER))
-    (order,) = table.revealed([case])
-    clock, chains = Clock(), {Side.EXECUTOR: table.operator, Side.CHALLENGER: table.challenger}
-
-    def bound(task: bytes, order: Order) -> BoundProgram:
-        return BoundProgram(graph.program, (), tensors, {}, 1)
-
-    def player(side: Side, way: Execute) -> Player:
-        again = clock.timed(f"{side.name.lower()}: execution and trace", partial(retrace, execute=way))
-        return Player(chains[side], chains[side].address, bound, again)
-
-    players = {Side.EXECUTOR: player(Side.EXECUTOR, wrong), Side.CHALLENGER: player(Side.CHALLENGER, execute)}
-    start = time.perf_counter()
-    events = table.challenger.market.challenge(table.challenger.address, order).events
-    (game,) = [event.game_id for event in events if isinstance(event, Challenged)]
-    while (view := table.client.games.at(game)).ended is None:
-        assert players[view.position.phase.side].turn(game) is not None
-    taken = time.perf_counter() - start
-    assert view.ended.executor_lost
-    say(model.name, f"{taken:.1f} s", widths=(46,))
-    for name, spent in clock.spent.items():
-        say(f"  {name}", f"{spent:.1f} s", widths=(46,))
-    say(f"  {len(view.moves) + 2} transactions", f"{taken - sum(clock.spent.values()):.1f} s", widths=(46,))
+def told(name: str, course: Played) -> None:
+    """Prints where the time went."""
+    say(name, f"{course.seconds:.1f} s", widths=(46,))
+    for part, spent in course.spent.items():
+        say(f"  {part}", f"{spent:.1f} s", widths=(46,))
+    say(f"  {course.transactions} transactions", f"{course.seconds - sum(course.spent.values()):.1f} s", widths=(46,))
 
 
 def main() -> None:
@@ -171,6 +149,7 @@ def main() -> None:
         if "--gas" not in sys.argv:
             for model in (models.digits(), models.bert()):
                 seconds(table, model)
+            language(table)
 
 
 if __name__ == "__main__":
