@@ -1,11 +1,12 @@
 """The process that executes the programs of one tenant, as they come:
-`python -m eigentensor.runtime.sandbox.tenant_child FOLDER REQUESTS RESPONSES`.
+`python -m eigentensor.runtime.sandbox.tenant_child FOLDER REQUESTS RESPONSES GIVEN LEFT`.
 
-FOLDER holds job.json; the numbers are of open pipes. A request is a length and a header in JSON. `define` names a
-program by a number, and its bytes follow, as many as `bytes`; `run` names one, with values of variables, and the
-tensors follow that it takes, by their numbers, as bytes whose size the program says; `forget` names one. Each has a
-response: a byte, then what `returned` describes of a run, or a length and the line that `child.described` makes. A
-first response says that all is ready.
+FOLDER holds job.json; the numbers are of open pipes, and of memory that is shared (`shared`). A request is a length and
+a header in JSON. `define` names a program by a number, and its bytes follow, as many as `bytes`; `run` names one, with
+values of variables, and says where in GIVEN each of the tensors lies that it takes, by their numbers; those without a
+place follow, as bytes whose size the program says; `forget` names one. Each has a response: a byte, then the results of
+a run that are not left in LEFT (`shared.laid_out`), or a length and the line that `child.described` makes. A first
+response says that all is ready.
 
 `assign` names a part of a plan by a number, and the bytes of the program and of the part follow; `share` names one, and
 what it is given follows. Then its steps are gone through: each box that goes to another worker is a response, each that
@@ -13,9 +14,9 @@ comes from one follows in the requests; a last response has the pieces that are 
 any request does, and nothing is executed afterwards: requests are passed over until they end.
 """
 
-import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,14 +26,16 @@ from numpy.typing import NDArray
 from eigentensor.cache import Cache
 from eigentensor.errors import EigenTensorError
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.program.binding import in_order
 from eigentensor.program.codec import decode
 from eigentensor.program.model import Parameter
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.sandbox import child, confine
 from eigentensor.runtime.sandbox.boxed import SlotPart
 from eigentensor.runtime.sandbox.confine import Limits
-from eigentensor.runtime.sandbox.returned import Wanted
-from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH, failed, serve, stacked
+from eigentensor.runtime.sandbox.shared import Bytes, laid_out, mapped
+from eigentensor.runtime.sandbox.together import open_buffers
+from eigentensor.runtime.sandbox.warm_child import DONE, FAILED, LENGTH, failed, serve
 from eigentensor.runtime.sharded.machines import Interpreter, Machine, Processor
 from eigentensor.runtime.sharded.worker import Worker, constants
 from eigentensor.sharding import codec
@@ -40,18 +43,19 @@ from eigentensor.sharding.plan import Receive
 from eigentensor.threads import start
 
 
-def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
+def main(folder: Path, requests: BinaryIO, responses: BinaryIO, *shared: int) -> None:
     """The child's whole life: limits, no more processes or sockets, then what comes until the pipe ends."""
     confine.tie()
     job = json.loads((folder / "job.json").read_text())
     limits = Limits(**job["limits"])
-    confine.limit(limits, job["file_bytes"])
+    given, left = mapped(*shared)
+    confine.limit(replace(limits, memory=limits.memory + given.size + left.size), job["file_bytes"])
     start(limits.threads)
     if job["sealed"]:
         confine.seal()
     responses.write(DONE)
     responses.flush()
-    held = _Held(folder, job["device"], limits)
+    held = _Held(folder, job["device"], limits, given, left)
     while head := requests.read(LENGTH.size):
         asked = json.loads(requests.read(*LENGTH.unpack(head)))
         try:
@@ -67,8 +71,9 @@ def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
 class _Held:
     """Programs and parts by number, ready to be executed."""
 
-    def __init__(self, folder: Path, device: str, limits: Limits) -> None:
+    def __init__(self, folder: Path, device: str, limits: Limits, given: Bytes, left: Bytes) -> None:
         self._cache, self._device, self._limits = Cache(folder / "kernels"), device, limits
+        self._given, self._left = given, left
         self._graphs: dict[int, CompiledGraph] = {}
         self._workers: dict[int, Worker] = {}
 
@@ -86,11 +91,25 @@ class _Held:
             return b""
         if "share" in asked:
             return _shared(self._workers[asked["share"]], asked, requests, responses)
-        graph, file = self._graphs[asked["run"]], io.BytesIO()
-        tensors = {name: array[0] for name, array in stacked(requests, graph.program, [None]).items()}
-        writer = Wanted(graph.program, 1).writer(file)
-        writer.finish(graph.run(tensors, asked["variables"]))
-        return file.getvalue()
+        return self._run(self._graphs[asked["run"]], asked, requests)
+
+    def _run(self, graph: CompiledGraph, asked: Mapping[str, Any], requests: BinaryIO) -> bytes:
+        tensors = {
+            b.name: self._tensor(Parameter(b.dtype, b.elements), at, requests).reshape(b.shape)
+            for b, at in zip(open_buffers(graph.program), asked["given"], strict=True)
+        }
+        results = graph.run(tensors, asked["variables"])
+        flats = [array.reshape(-1).view(np.uint8) for array in in_order(graph.program, results)]
+        places = laid_out([flat.size for flat in flats], self._left.size)
+        for flat, at in zip(flats, places, strict=True):
+            if at is not None:
+                self._left[at : at + flat.size] = flat
+        return b"".join(flat.tobytes() for flat, at in zip(flats, places, strict=True) if at is None)
+
+    def _tensor(self, of: Parameter, at: int | None, requests: BinaryIO) -> NDArray[Any]:
+        if at is None:
+            return _read(requests, of)
+        return self._given[at : at + of.elements * of.dtype.size].view(STORAGE[of.dtype])
 
     def _graph(self, asked: Mapping[str, Any], requests: BinaryIO) -> CompiledGraph:
         return CompiledGraph(
