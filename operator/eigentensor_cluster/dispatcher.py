@@ -163,12 +163,12 @@ class Dispatcher:
         return room_at_one(defined, self.places)
 
     def settle(self, session: Session) -> None:
-        """Frees what a session dropped, and begins what can begin: to be called when it took frames."""
+        """Begins what can begin, and frees what a session dropped: to be called when it took frames."""
         for sequence, kind, poison in session.refused:
             self.failed(session, kind, sequence, poison)
         session.refused.clear()
-        self._release(session)
         self.pump()
+        self._release(session)  # last: it goes out with the orders of what began
 
     def failed(self, session: Session, what: str, sequence: int, poison: Poison) -> None:
         """Writes down that nothing comes of a frame."""
@@ -291,10 +291,11 @@ class Dispatcher:
     async def _execute(self, session: Session, job: Job, place: Place, expected: float) -> None:
         spent, worker, is_begun = Spent(0.0, 0), place.worker, False
         try:
-            moves = [self._bring(session, tensor, worker) for tensor in job.recipe.inputs]
-            for outcome in await asyncio.gather(*moves, return_exceptions=True):
-                if isinstance(outcome, BaseException):
-                    raise outcome
+            if away := [tensor for tensor in job.recipe.inputs if worker not in tensor.places]:
+                moves = [self._bring(session, tensor, worker) for tensor in away]
+                for outcome in await asyncio.gather(*moves, return_exceptions=True):
+                    if isinstance(outcome, BaseException):
+                        raise outcome
             self._check_lives(session)
             segment, name = next(self._segments), job.recipe.defined.root.hex()[:8]
             of = {"segment": segment, "session": session.number, "frame": job.recipe.sequence}
@@ -478,6 +479,8 @@ class Dispatcher:
         dropped, session.dropped = session.dropped, []
         numbers: dict[Worker, list[int]] = {}
         for tensor in dropped:
+            if tensor.uses or tensor.is_pending:
+                continue  # something is made of it again meanwhile
             for worker in tensor.holders:
                 if not worker.is_lost:
                     numbers.setdefault(worker, []).append(tensor.number)
