@@ -6,8 +6,9 @@ import os
 import numpy as np
 import pytest
 
+from eigentensor.graph import GraphBuilder
 from eigentensor.runtime.sandbox import shared
-from eigentensor.runtime.sandbox.shared import PIPED, Shared, laid_out, mapped
+from eigentensor.runtime.sandbox.shared import PIPED, Shared, left_by, mapped
 
 SIZE = 4 * PIPED
 
@@ -64,8 +65,11 @@ def test_a_view_keeps_what_was_taken_and_the_process_reads_it_there(monkeypatch:
 
 
 def test_results_are_left_one_after_the_other_as_far_as_there_is_room() -> None:
-    sizes = [PIPED, PIPED + 1, 3 * PIPED, PIPED + 1]
-    assert laid_out(sizes, 3 * PIPED) == [None, 0, None, PIPED + 64]
+    builder = GraphBuilder()
+    x = builder.input("x", 3 * PIPED)
+    sizes = [PIPED, PIPED + 4, 3 * PIPED, PIPED + 8]
+    program = builder.compile({f"o{n}": x[: size // 4] + n for n, size in enumerate(sizes)}).program
+    assert [at for _, at in left_by(program, 3 * PIPED)] == [None, 0, None, PIPED + 64]
 
 
 def test_a_process_cannot_write_to_what_it_is_given_nor_change_a_size() -> None:

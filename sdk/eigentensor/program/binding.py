@@ -79,11 +79,6 @@ def collect(program: Program, buffers: Sequence[np.ndarray[Any, Any]] | Mapping[
     return Results(of(Kind.OUTPUT), of(Kind.STATE))
 
 
-def in_order(program: Program, results: Results) -> list[np.ndarray[Any, Any]]:
-    """The results as the program has them."""
-    return [(results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name] for r in program.results]
-
-
 def _shaped(
     expected: Mapping[str, tuple[DType, tuple[int, ...]]], tensors: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
 ) -> dict[str, np.ndarray[Any, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,15 @@ class Table:
     There is a table for each turn of `memory.memories`: the kernels differ, or the memory of states.
     """
 
-    def __init__(self, program: Program, kernels: Kernels, threads: int | None = None) -> None:
-        self.program = program
+    def __init__(
+        self,
+        program: Program,
+        kernels: Kernels,
+        threads: int | None = None,
+        into: Arrays = MappingProxyType({}),
+    ) -> None:
+        """`into` is memory for results, by number of buffer: of others it is new in each run."""
+        self.program, self.into = program, into
         self.compiled = kernels.compiled
         self.threads = threads or len(os.sched_getaffinity(0))
         self.plan = plan(program, over=True)
@@ -100,8 +108,9 @@ class Table:
         return {count + r: r for r in self.plan.swapped}
 
     def _empty(self, numbers: Iterable[int]) -> Arrays:
-        """New memory for results of the program, where the calls write them."""
-        return self._point({number: empty(*self.types[number]) for number in numbers})
+        """Memory for results of the program, where the calls write them."""
+        memories = ((number, self.into.get(number)) for number in numbers)
+        return self._point({n: empty(*self.types[n]) if memory is None else memory for n, memory in memories})
 
     @cached_property
     def types(self) -> dict[int, tuple[Any, int]]:

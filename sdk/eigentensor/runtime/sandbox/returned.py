@@ -16,7 +16,7 @@ from eigentensor import merkle
 from eigentensor.errors import SandboxError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
-from eigentensor.program.binding import Results, in_order
+from eigentensor.program.binding import Results
 from eigentensor.program.model import Kind, Parameter, Program
 
 ROOT = 32
@@ -112,8 +112,8 @@ class Writer:
     def finish(self, results: Results) -> None:
         """The rest of the file: all roots, then the results of the program."""
         self._write(np.frombuffer(self.roots, np.uint8))
-        for array in in_order(self.wanted.program, results):
-            self._write(array)
+        for r in self.wanted.program.results:
+            self._write((results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name])
 
     def _write(self, array: NDArray[Any]) -> None:
         data, written = array.reshape(-1).view("u1").data, 0

@@ -18,6 +18,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from eigentensor.program.model import Parameter, Program
 from eigentensor.runtime.cpu.device import LINE, address, empty
 from eigentensor.space import Space
 
@@ -27,13 +28,15 @@ RETURNED = 16 << 20  #: bytes from which on memory is the system's again as soon
 Bytes = NDArray[np.uint8]
 
 
-def laid_out(sizes: Sequence[int], room: int) -> list[int | None]:
-    """Where results of so many bytes are left, one after the other; None for those that go by the pipe: they are small,
-    or there is no room."""
-    places, end = list[int | None](), 0
-    for size in sizes:
+def left_by(program: Program, room: int) -> list[tuple[Parameter, int | None]]:
+    """What each result of a program is, and where it is left: one after the other; None for those that go by the pipe,
+    since they are small, or there is no room."""
+    places, end = list[tuple[Parameter, int | None]](), 0
+    for result in program.results:
+        of = program.parameter(result.buffer)
+        size = of.elements * of.dtype.size
         is_left = PIPED < size <= room - end
-        places.append(end if is_left else None)
+        places.append((of, end if is_left else None))
         end += _whole(size) if is_left else 0
     return places
 

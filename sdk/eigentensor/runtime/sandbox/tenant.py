@@ -41,7 +41,7 @@ from eigentensor.runtime.sandbox.piped import (
     waited,
 )
 from eigentensor.runtime.sandbox.returned import tensor
-from eigentensor.runtime.sandbox.shared import LEFT, Shared, laid_out
+from eigentensor.runtime.sandbox.shared import LEFT, Shared, left_by
 from eigentensor.runtime.sandbox.together import open_buffers
 from eigentensor.runtime.sandbox.warm import LIFE
 from eigentensor.runtime.sandbox.warm_child import LENGTH
@@ -206,13 +206,12 @@ class Tenant:
         """What the process makes of a program that it knows."""
         shared = self._shared
         assert shared is not None
-        written = [program.parameter(result.buffer) for result in program.results]
-        sizes = [of.elements * of.dtype.size for of in written]
-        places = laid_out(sizes, LEFT)
-        came = self._asked(head, piped, sum(s for s, at in zip(sizes, places, strict=True) if at is None), seconds)
-        rest, begin = np.frombuffer(came, np.uint8), 0
+        left = left_by(program, LEFT)
+        size = sum(of.elements * of.dtype.size for of, at in left if at is None)
+        rest, begin = np.frombuffer(self._asked(head, piped, size, seconds), np.uint8), 0
         arrays = dict[int, NDArray[Any]]()
-        for result, of, size, at in zip(program.results, written, sizes, places, strict=True):
+        for result, (of, at) in zip(program.results, left, strict=True):
+            size = of.elements * of.dtype.size
             if at is None:
                 data, begin = rest[begin : begin + size], begin + size
             else:
