@@ -21,6 +21,7 @@ from eigentensor.cluster.log import Event, Log
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Role
+from eigentensor.sharding.cluster import HERE, Link
 from eigentensor.sharding.signals import Signals
 from eigentensor_cluster.allowance import Allowances
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
@@ -72,9 +73,10 @@ class Dispatcher:
         signals: Signals | None = None,
         allowance: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        link: Link = HERE,
     ) -> None:
         """`log` takes what happens. `signals` are those of sessions that have none of their own. `allowance` is that of
-        members that have none: seconds of slots in a minute."""
+        members that have none: seconds of slots in a minute. `link` joins the workers."""
         self.allowance, self._clock, self._allowances = allowance, clock, Allowances()
         self.segments = Segments()  #: what programs took
         self._waking: asyncio.TimerHandle | None = None  #: when somebody may begin something again
@@ -87,7 +89,7 @@ class Dispatcher:
         self.secret = secrets.token_bytes(IDENTITY)  #: by which workers know each other
         self._slots: tuple[Slot, ...] = ()  #: that execute programs together
         self._claims = deque[Claim]()
-        self._sharing = Sharing(self.log, self._elements)
+        self._sharing = Sharing(self.log, self._elements, link)
 
     def begin(self, member: str, weight: float = 1.0, allowance: float | None = None) -> Session:
         """A new session of somebody, whose runs count by that weight, and, with those of all its sessions, take so many
