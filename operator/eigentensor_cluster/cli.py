@@ -57,6 +57,12 @@ def up(
             "--allowance", min=1e-3, max=1e6, help="Seconds of slots in a minute of each member whose token names none."
         ),
     ] = None,
+    latency: Annotated[
+        int,
+        typer.Option(
+            "--latency", min=0, max=1 << 40, help="Bytes that workers could move until the first comes of a message."
+        ),
+    ] = 0,
     config: Annotated[Path | None, typer.Option("--config", help="Signals of sessions that have none, YAML.")] = None,
     log_file: Annotated[
         str | None, typer.Option("--log", envvar="EIGENTENSOR_INSTRUCTION_LOG", help="File that the log goes on in.")
@@ -70,7 +76,7 @@ def up(
     place = parse_bind(bind) if bind is not None else None
     signals = load(config) if config is not None else Signals()
     settings = Settings(
-        own_folder(), workers, place, token, trust, device, log_file, signals, memory << 20, allowance=allowance
+        own_folder(), workers, place, token, trust, device, log_file, signals, memory << 20, allowance, latency
     )
     from eigentensor_cluster.serving import serve
 

@@ -21,6 +21,7 @@ from eigentensor.cluster.log import Event, Log
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, WorkerLost
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Role
+from eigentensor.sharding.cluster import HERE, Link
 from eigentensor.sharding.signals import Signals
 from eigentensor_cluster.allowance import Allowances
 from eigentensor_cluster.engine.interface import Spent, Work, Worker
@@ -72,9 +73,10 @@ class Dispatcher:
         signals: Signals | None = None,
         allowance: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        link: Link = HERE,
     ) -> None:
         """`log` takes what happens. `signals` are those of sessions that have none of their own. `allowance` is that of
-        members that have none: seconds of slots in a minute."""
+        members that have none: seconds of slots in a minute. `link` joins the workers."""
         self.allowance, self._clock, self._allowances = allowance, clock, Allowances()
         self.segments = Segments()  #: what programs took
         self._waking: asyncio.TimerHandle | None = None  #: when somebody may begin something again
@@ -87,7 +89,7 @@ class Dispatcher:
         self.secret = secrets.token_bytes(IDENTITY)  #: by which workers know each other
         self._slots: tuple[Slot, ...] = ()  #: that execute programs together
         self._claims = deque[Claim]()
-        self._sharing = Sharing(self.log, self._elements)
+        self._sharing = Sharing(self.log, self._elements, link)
 
     def begin(self, member: str, weight: float = 1.0, allowance: float | None = None) -> Session:
         """A new session of somebody, whose runs count by that weight, and, with those of all its sessions, take so many
@@ -163,12 +165,12 @@ class Dispatcher:
         return room_at_one(defined, self.places)
 
     def settle(self, session: Session) -> None:
-        """Frees what a session dropped, and begins what can begin: to be called when it took frames."""
+        """Begins what can begin, and frees what a session dropped: to be called when it took frames."""
         for sequence, kind, poison in session.refused:
             self.failed(session, kind, sequence, poison)
         session.refused.clear()
-        self._release(session)
         self.pump()
+        self._release(session)  # last: it goes out with the orders of what began
 
     def failed(self, session: Session, what: str, sequence: int, poison: Poison) -> None:
         """Writes down that nothing comes of a frame."""
@@ -291,10 +293,11 @@ class Dispatcher:
     async def _execute(self, session: Session, job: Job, place: Place, expected: float) -> None:
         spent, worker, is_begun = Spent(0.0, 0), place.worker, False
         try:
-            moves = [self._bring(session, tensor, worker) for tensor in job.recipe.inputs]
-            for outcome in await asyncio.gather(*moves, return_exceptions=True):
-                if isinstance(outcome, BaseException):
-                    raise outcome
+            if away := [tensor for tensor in job.recipe.inputs if worker not in tensor.places]:
+                moves = [self._bring(session, tensor, worker) for tensor in away]
+                for outcome in await asyncio.gather(*moves, return_exceptions=True):
+                    if isinstance(outcome, BaseException):
+                        raise outcome
             self._check_lives(session)
             segment, name = next(self._segments), job.recipe.defined.root.hex()[:8]
             of = {"segment": segment, "session": session.number, "frame": job.recipe.sequence}
@@ -478,6 +481,8 @@ class Dispatcher:
         dropped, session.dropped = session.dropped, []
         numbers: dict[Worker, list[int]] = {}
         for tensor in dropped:
+            if tensor.uses or tensor.is_pending:
+                continue  # something is made of it again meanwhile
             for worker in tensor.holders:
                 if not worker.is_lost:
                     numbers.setdefault(worker, []).append(tensor.number)

@@ -18,6 +18,7 @@ from typing import Any
 from eigentensor.cluster.address import Address
 from eigentensor.cluster.log import Log
 from eigentensor.errors import ConfigError
+from eigentensor.sharding.cluster import Link
 from eigentensor_cluster import tokens
 from eigentensor_cluster.certificate import prepared
 from eigentensor_cluster.dispatcher import Dispatcher
@@ -104,8 +105,11 @@ def _alone(folder: Path) -> Iterator[None]:
 async def _serve(settings: Settings, members: tokens.Tokens, programs: Programs | None, say: Say) -> None:
     began, dispatcher = (
         time.monotonic(),
-        Dispatcher(log=Log(settings.log), signals=settings.signals, allowance=settings.allowance),
-    )
+        Dispatcher(
+            log=Log(settings.log), signals=settings.signals, allowance=settings.allowance,
+            link=Link(latency=settings.latency),
+        ),
+    )  # fmt: skip
     address = Address(settings.folder / "door")
 
     def status() -> str:

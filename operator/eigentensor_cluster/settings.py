@@ -16,7 +16,7 @@ class Settings:
     """How a cluster is set up. `folder` has its socket, `kept` what outlives it; `bind` is where others reach it, `log`
     the file of its instruction log, `signals` are those of sessions that have none of their own, `memory` the bytes
     that a slot of its own has; 0: its share of the machine's; `allowance` the seconds of slots that a member may take
-    in a minute whose token says nothing else."""
+    in a minute whose token says nothing else, `latency` that of what joins workers, in bytes (`sharding.cluster`)."""
 
     folder: Path
     slots: int
@@ -28,6 +28,7 @@ class Settings:
     signals: Signals = field(default_factory=Signals)
     memory: int = 0
     allowance: float | None = None
+    latency: int = 0
     kept: Path = user_data_path("eigentensor") / "cluster"
 
     def __post_init__(self) -> None:

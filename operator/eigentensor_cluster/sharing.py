@@ -22,6 +22,7 @@ from eigentensor.errors import WorkerLost
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Program, Role
 from eigentensor.regions.boxes import Box, Shape, covers, reshaped, slices, volume, whole_box
+from eigentensor.sharding.cluster import HERE, Link
 from eigentensor.sharding.layout import Layout, axes_of
 from eigentensor.sharding.plan import Compute, Plan, Send, kept, plan, tightest
 from eigentensor.sharding.signals import Hint
@@ -162,10 +163,10 @@ def left(program: Program, planned: Plan, renewed: Iterable[tuple[int, int]]) ->
 
 
 class Sharing:
-    """Makes runs of several workers. `elements` gives a tensor's, from wherever it lies."""
+    """Makes runs of several workers, which `link` joins. `elements` gives a tensor's, from wherever it lies."""
 
-    def __init__(self, log: Log, elements: Callable[[Session, Tensor], Awaitable[Values]]) -> None:
-        self._log, self._elements, self._numbers = log, elements, count(1)
+    def __init__(self, log: Log, elements: Callable[[Session, Tensor], Awaitable[Values]], link: Link = HERE) -> None:
+        self._log, self._elements, self._link, self._numbers = log, elements, link, count(1)
 
     async def shared(self, session: Session, job: Job, slots: tuple[Slot, ...]) -> Shared:
         """The plan of a run. Raises LimitError if it has no room on these slots."""
@@ -174,9 +175,9 @@ class Sharing:
         for name, tensor in zip(program.named(Role.INPUT), job.recipe.inputs, strict=True):
             if (layout := layout_of(tensor, slots, tensor.shape or (1,))) is not None:
                 layouts[name] = layout
-        key = slots, tuple(sorted(layouts.items())), hints
+        key = slots, tuple(sorted(layouts.items())), hints, self._link
         if key not in defined.shared:
-            planned = await aside(partial(plan, program, len(slots), key[1], hints, memory_of(slots)))
+            planned = await aside(partial(plan, program, len(slots), key[1], hints, memory_of(slots), self._link))
             while len(defined.shared) >= PLANS:
                 del defined.shared[next(iter(defined.shared))]
             defined.shared[key] = made = self._made(program, planned, slots)
@@ -194,7 +195,7 @@ class Sharing:
         known = set[tuple[tuple[str, Layout], ...]]()
         while layouts not in known:
             known.add(layouts)
-            planned = await aside(partial(tightest, defined.program, len(slots), layouts, hints, memory))
+            planned = await aside(partial(tightest, defined.program, len(slots), layouts, hints, memory, self._link))
             held, layouts = max(held, planned.held), left(defined.program, planned, renewed)
         return Room(held, memory)
 

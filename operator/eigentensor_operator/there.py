@@ -16,6 +16,10 @@ from eigentensor.program.model import Kind
 from eigentensor.reexecution.inputs import Tensors
 from eigentensor.runtime.sandbox.ready import ReadyProgram
 from eigentensor.runtime.sandbox.returned import Observed
+from eigentensor.runtime.sandbox.slots import SLOTS
+from eigentensor.runtime.sandbox.together import states_size
+
+STATES = 1 << 30  #: bytes of the states of calls that stay at a cluster
 
 
 def lacks(session: RemoteSession, program: Program, repeat: int) -> tuple[int, int] | None:
@@ -86,7 +90,8 @@ class ProgramThere(ReadyProgram):
     def _begun(self) -> tuple[RemoteSession, Resident]:
         if self._held is None:
             session = self._begin()
-            self._held = session, Resident(session, self._program, self._weights)
+            kept = min(SLOTS, STATES // max(1, states_size(self._program)))
+            self._held = session, Resident(session, self._program, self._weights, kept=kept)
         return self._held
 
     def _end(self) -> None:

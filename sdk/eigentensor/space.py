@@ -23,6 +23,12 @@ class Space:
             insort(self.free, (hole[0] + need, hole[1]))
         return hole[0]
 
+    def has(self, need: int, most: int) -> bool:
+        """Whether so many bytes can be taken, and `size` is at most so much then."""
+        at_end = self.free and self.free[-1][1] == self.size
+        end = self.free[-1][0] if at_end else self.size
+        return end + need <= most or any(hole[1] - hole[0] >= need for hole in self.free)
+
     def release(self, start: int, end: int) -> None:
         """Gives bytes back that were taken."""
         for hole in [h for h in self.free if h[1] == start or h[0] == end]:

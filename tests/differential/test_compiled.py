@@ -19,7 +19,7 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.build.kernels import prepare
 from eigentensor.runtime.cpu import toolchain
-from eigentensor.runtime.cpu.device import Code
+from eigentensor.runtime.cpu.device import Code, Driver
 from eigentensor.runtime.cpu.schedule import Target
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
@@ -167,6 +167,22 @@ def test_any_number_of_threads_gives_the_same_bits(threads: int, monkeypatch: py
     compiled = CompiledGraph(program, threads=threads)
     for _ in range(20):
         assert compiled.run(tensors).outputs["output"].tobytes() == expected.tobytes()
+
+
+def test_a_run_is_shared_only_for_calls_that_threads_can_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, run = list[int](), Driver.run
+
+    def noted(self: Driver, table: np.ndarray, of: int) -> None:
+        threads.append(of)
+        run(self, table, of)
+
+    monkeypatch.setattr(Driver, "run", noted)
+    monkeypatch.setattr("eigentensor.runtime.cpu.table.SHARED_RUN", 0)
+    program, tensors = product(70, 50, 8), {"x": matrix(70, 8), "w": matrix(8, 50)}
+    CompiledGraph(program, threads=2).run(tensors)
+    monkeypatch.setattr("eigentensor.runtime.cpu.table.SHARED_CALL", 0)
+    CompiledGraph(program, threads=2).run(tensors)
+    assert threads == [1, 2]
 
 
 def test_callers_in_several_threads_get_their_own_results() -> None:

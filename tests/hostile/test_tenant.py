@@ -15,10 +15,12 @@ import pytest
 from eigentensor import merkle, reference
 from eigentensor.cluster.resident import with_inputs_alone
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, LimitError, ProcessKilled, SandboxError
+from eigentensor.graph import GraphBuilder
+from eigentensor.graph.tensor import where
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Program, Result
 from eigentensor.regions.boxes import extents_of_box, slices, volume
-from eigentensor.runtime.sandbox import execution, tenant
+from eigentensor.runtime.sandbox import execution, shared, tenant
 from eigentensor.runtime.sandbox.boxed import SlotPart
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.tenant import Tenant
@@ -57,6 +59,34 @@ def test_program_after_program_is_executed_by_one_process_and_the_oldest_is_forg
     finally:
         of.close()
     assert not children()
+
+
+@pytest.mark.parametrize("room", [128 << 20, 80 << 10], ids=["shared", "hardly shared"])
+def test_results_become_inputs_where_they_lie_with_the_bits_of_the_reference(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant, "LEFT", room)
+    monkeypatch.setattr(shared, "LEFT", room)
+    builder = GraphBuilder()
+    x, w, odd = builder.input("x", (70, 96)), builder.input("w", (96, 130)), builder.input("odd", (96, 130), "bool")
+    new = where(odd, w - x.transpose() @ (x @ w) * 0.01, w)
+    program = builder.compile({"w": new, "odd": odd == (w < 0.0)}).program
+    tensors: dict[str, np.ndarray] = {
+        "x": square(96)[:70] / 999,
+        "w": square(130, -0.1)[:96],
+        "odd": square(130)[:96] % 3 == 0,
+    }
+    for array in tensors.values():
+        array.flags.writeable = False
+    of, alone = Tenant(LIMITS), dict(tensors)
+    of._shared = shared.Shared(room)
+    try:
+        for _ in range(4):
+            tensors |= of.run(b"step", program, tensors).outputs
+            alone |= reference.execute(program, alone).outputs
+            assert all(tensors[name].tobytes() == alone[name].tobytes() for name in alone)
+    finally:
+        of.close()
 
 
 def test_what_does_not_fit_or_takes_too_long_is_refused_and_the_next_run_does_well() -> None:
@@ -177,17 +207,18 @@ def test_a_process_that_is_killed_or_hangs_ends_the_run_and_the_next_has_another
 
 #: What runs instead of the child, and does what it likes when it is to execute a part.
 IMPOSTOR = """
-import ctypes, json, os, socket, sys, time
+import ctypes, json, mmap, os, socket, sys, time
 from pathlib import Path
 job = json.loads((Path(sys.argv[1]) / "job.json").read_text())
+memory = mmap.mmap(int(sys.argv[5]), 0)
 if job["sealed"]:
     from eigentensor.runtime.sandbox import confine
     confine.limit(confine.Limits(**job["limits"]), job["file_bytes"])
     confine.seal()
 requests, responses = open(int(sys.argv[2]), "rb"), open(int(sys.argv[3]), "wb", buffering=0)
 responses.write(b"\\1")
-while "share" not in (asked := json.loads(requests.read(int.from_bytes(requests.read(4), "little")))):
-    requests.read(asked["bytes"] + asked["planned"])
+while not {"share", "run"} & (asked := json.loads(requests.read(int.from_bytes(requests.read(4), "little")))).keys():
+    requests.read(asked["bytes"] + asked.get("planned", 0))
     responses.write(b"\\1")
 PAYLOAD
 time.sleep(600)
@@ -208,6 +239,24 @@ tries = [
 ]
 line = json.dumps(dict(error="ExecutionError", what=f"{sum(bool(failed(each)) for each in tries)} failed", fix=""))
 responses.write(b"\\2" + len(line).to_bytes(4, "little") + line.encode())
+"""
+
+
+#: Tries to write to what it is given, to take memory away from whoever reads it, and to change what it left.
+CHANGES = """
+given, left = map(int, sys.argv[4:])
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_ssize_t
+tries = [
+    libc.mmap(None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, given, 0), libc.pwrite(given, b"x", 1, 0),
+    libc.ftruncate(given, 0), libc.ftruncate(left, 0),
+]
+number = tries.count(-1)
+while True:
+    memory[:65536] = bytes([number]) * 65536
+    responses.write(b"\\1")
+    requests.read(int.from_bytes(requests.read(4), "little"))
+    memory[:65536] = bytes(65536)
 """
 
 
@@ -233,6 +282,22 @@ def test_a_process_that_anybody_took_over_in_a_shared_run_reaches_nothing(
             with pytest.raises(ExecutionError, match=r"^12 failed$"):
                 pair.run()
         assert alike(pair.run(), expected(pair.program, pair.tensors))
+
+
+@pytest.mark.parametrize("unsafe", [False, True], ids=["sealed", "not sealed"])
+def test_a_process_that_anybody_took_over_changes_nothing_that_was_given_or_taken(
+    unsafe: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile(monkeypatch, CHANGES)
+    x = square(128)
+    x.flags.writeable = False
+    of = Tenant(LIMITS, unsafe=unsafe)
+    try:
+        first = ran(of, added(128), x=x, y=x)
+        ran(of, added(128), x=first, y=x)
+        assert first.tobytes() == bytes([4]) * x.nbytes and np.array_equal(x, square(128))
+    finally:
+        of.close()
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import pytest
 
 from eigentensor import merkle
 from eigentensor.cluster.address import Address
+from eigentensor.cluster.log import Event
 from eigentensor.errors import ClusterError, LimitError, ServiceBusy
 from eigentensor.program import Role
 from eigentensor.reexecution.warm import WarmExecution
+from eigentensor.runtime.sandbox.slots import SLOTS
 from eigentensor_operator.device import device_of
 from support.clusters import cluster
 from support.programs.long_program import endless
@@ -65,7 +67,11 @@ def test_weights_stay_in_one_session_and_one_that_is_lost_is_begun_anew(tmp_path
             results = execution.execute({**call, "x": ones(number)}, {}, 1, 60)
             assert results.outputs["y"].tolist() == [1 + 3 * number] * ELEMENTS
         assert [*c.dispatcher.sessions.values()] == [session] and len(session.programs) <= 2
-        c.until(lambda: len(session.tensors) == 1)  # the weights
+        before, came = len(c.dispatcher.log.entries()), ones(2)
+        results = execution.execute({"x": came, **results.states}, {}, 1, 60)
+        brought = [e.size for e in c.dispatcher.log.entries()[before:] if e.what == "PUT" and e.event is Event.RECV]
+        assert brought == [came.nbytes] and results.outputs["y"].tolist() == [1 + 3 * 69 + 6] * ELEMENTS
+        c.until(lambda: len(session.tensors) == 1 + SLOTS)  # the weights, and states of the last calls
         worker.cancel()
         c.until(lambda: not c.dispatcher.places)
         with pytest.raises(LimitError, match="took too long"):  # nobody executes it

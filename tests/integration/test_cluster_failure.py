@@ -134,3 +134,26 @@ def test_a_number_that_was_made_is_at_hand_though_its_worker_goes_away(tmp_path:
         loss = session.get(5)
         _, y = data(0)
         assert loss.shape == () and np.isclose(loss, (y * y).sum())
+
+
+def test_what_is_dropped_and_read_again_before_it_is_freed_stays_where_it_is(tmp_path: Path) -> None:
+    with cluster(tmp_path / "c") as c:
+        c.here()
+        with c.session() as client:
+            root = client.define(added(2))
+            client.put(1, square(2), F32)
+            client.run(root, {"x": 1, "y": 1}, {"output": 2})
+            client.get(2)
+            (session,) = c.dispatcher.sessions.values()
+            tensor = session.tensors[2]
+
+            def read_again() -> list[int]:
+                session.take(session.taken, frames.Free((2,)))
+                session.use(tensor)
+                c.dispatcher.settle(session)
+                places = [len(tensor.places)]
+                session.leave(tensor)
+                c.dispatcher.settle(session)
+                return [*places, len(tensor.places)]
+
+            assert c.call(read_again) == [1, 0]

@@ -13,12 +13,14 @@ from eigentensor.cluster.local import LocalSession
 from eigentensor.cluster.resident import Resident, room, with_inputs_alone
 from eigentensor.cluster.tiers import Tiers
 from eigentensor.errors import BindingError
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.limits import RESULTS
 from eigentensor.program.model import Kind, Role
 from eigentensor.reexecution import sample
 from support.generated.programs import Example, generate
+from support.programs import worked_examples
 
 Observed = dict[int, NDArray[np.generic]]
 
@@ -66,6 +68,38 @@ def test_results_and_what_is_kept_for_a_sample_are_those_of_the_reference(sessio
         resident.leave()
         assert session.stats().handles == 0
     assert repeated > 3
+
+
+def test_a_run_that_goes_on_from_states_that_are_there_brings_none(session: LocalSession) -> None:
+    program, tensors = worked_examples.session().program, worked_examples.session().tensors
+    put = list[tuple[int, ...]]()
+    bring = session.put
+
+    def noted(handle: int, value: NDArray[np.generic], dtype: DType) -> None:
+        put.append(value.shape)
+        bring(handle, value, dtype)
+
+    session.put = noted  # type: ignore[method-assign]
+    resident = Resident(session, program, kept=2)
+    turns = [("first", "given", 1), ("second", "first", 2), ("third", "second", 1), ("again", "second", 2)]
+    turns += [("fork", "first", 1), ("old", "third", 1)]
+    states = {"given": {"cache": tensors["cache"]}}
+    brought = []
+    for turn, (name, before, repeat) in enumerate(turns):
+        put.clear()
+        given = {"token": np.array(turn % 3, np.int32), **states[before]}
+        results = resident.run(given, {"pos": 0}, repeat).results
+        assert same(results, reference.execute(program, given, {"pos": 0}, repeat))
+        states[name] = results.states
+        brought.append(program.named(Role.STATE)["cache"].shape in put)
+    # two are kept: those of "first" are gone when "third" has left its own, those of "third" when "again" has
+    assert brought == [True, False, False, False, True, True]
+    equal = {"token": np.array(1, np.int32), "cache": states["old"]["cache"].copy()}
+    put.clear()
+    assert same(resident.run(equal, {"pos": 0}).results, reference.execute(program, equal, {"pos": 0}))
+    assert (4,) in put, "states are known by their arrays alone"
+    resident.leave()
+    assert session.stats().handles == 0
 
 
 def test_an_output_and_a_state_of_one_name_stay_two(session: LocalSession) -> None:

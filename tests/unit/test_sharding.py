@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 from math import ceil, prod
 from typing import Any
 
@@ -15,11 +15,11 @@ from eigentensor.errors import LimitError
 from eigentensor.program import Program
 from eigentensor.regions.boxes import difference, volume, whole_box
 from eigentensor.sharding import codec
-from eigentensor.sharding.cluster import Cluster, candidates
+from eigentensor.sharding.cluster import Cluster, Link, candidates
 from eigentensor.sharding.improve import cheapest
 from eigentensor.sharding.layout import Place, axes_of, is_whole, made, volumes
 from eigentensor.sharding.place import places
-from eigentensor.sharding.plan import Compute, Piece, Plan, Receive, Send, WorkerPlan, plan, planned_with
+from eigentensor.sharding.plan import Compute, Copy, Piece, Plan, Receive, Send, WorkerPlan, plan, planned_with
 from eigentensor.sharding.signals import Hint
 from eigentensor.sharding.transfers import Part, gathered
 from support.bench.cluster import rows
@@ -123,6 +123,22 @@ def test_the_best_way_is_not_the_first_that_costs_nothing() -> None:
     assert planned_with(cluster, rows).renewed > weights * 0.9
     assert bytes_of(plan(cluster.program, 2)) < weights / 10
     assert len(places(cluster, 2**-10, 2)) == len(cluster.program.calls)
+
+
+def test_a_worker_sends_what_others_wait_for_before_it_waits() -> None:
+    """Else the boxes of one exchange would come one after the other."""
+    for worker in plan(sharded.captured("MLP 784-256-10, 64 rows, a step").program, 4).workers:
+        kinds = [type(step) for step in worker.steps if not isinstance(step, Copy)]
+        assert Receive in kinds and (Receive, Send) not in pairwise(kinds)
+
+
+def test_a_program_is_not_split_where_a_message_takes_longer_than_it() -> None:
+    program = sharded.captured("mlp step").program
+    here, slow = plan(program, 2), plan(program, 2, link=Link(latency=1 << 20))
+    assert here is plan(program, 2, link=Link()) and here is not slow
+    assert here.moved and any(place.axis is not None for place in here.places)
+    assert not bytes_of(slow) and all(place.axis is None for place in slow.places)
+    assert plan(program, 2, link=Link(latency=16)).moved
 
 
 def test_a_plan_is_made_once() -> None:

@@ -47,6 +47,7 @@ class InProcess:
 
     def put(self, session: int, number: int, value: NDArray[Any], dtype: DType) -> Awaitable[None]:
         """As `Worker.put`."""
+        value.flags.writeable = False  # a process may have a copy
         self._store(session).whole[number] = value
         return _done(None)
 

@@ -25,6 +25,7 @@ from eigentensor.program.model import Role as Of
 from eigentensor.sharding.signals import parse
 
 PAUSE = 1e-3  #: seconds that a small frame waits for others
+IDLE = 100  #: pauses without a frame after which one is waited for
 KNOWN = PROGRAMS // 2  #: programs that count as defined: fewer than the cluster knows, so that it knows all of them
 
 
@@ -229,16 +230,25 @@ class RemoteSession:
             raise self._lost
 
     def _flush(self) -> None:
-        """The life of a thread: sends what nobody waits for, soon."""
+        """The life of a thread: sends what nobody waits for, soon. While there is something now and then it looks by
+        itself: to be woken each time would hold up whoever asks."""
+        idle = 0
         while True:
             self._some.wait()
             time.sleep(PAUSE)
-            with self._lock:
+            if not self._lock.acquire(blocking=False):
+                continue  # whoever has it sends what waits, or is done soon
+            try:
                 if self._over or self._lost is not None:
                     return
-                self._some.clear()
-                try:
+                if self._connection.is_waiting:
                     self._connection.flush()
-                except ConnectionLost as error:
-                    self._lost = error
-                    return
+                    idle = 0
+                elif (idle := idle + 1) >= IDLE:
+                    self._some.clear()
+                    idle = 0
+            except ConnectionLost as error:
+                self._lost = error
+                return
+            finally:
+                self._lock.release()

@@ -21,6 +21,7 @@ from eigentensor.program.limits import RESULTS
 from eigentensor.program.model import Kind, Program, Result, Role
 from eigentensor.runtime import selftest
 from eigentensor.runtime.sandbox.returned import Observed
+from eigentensor.runtime.sandbox.slots import Slots
 
 Tensors = Mapping[str, NDArray[Any]]
 Named = tuple[Kind, str]
@@ -74,14 +75,25 @@ class Resident:
     """A program at a session. For one thread at a time; what a run put there is gone after it, whatever came of it."""
 
     def __init__(
-        self, session: Session, program: Program, stays: Tensors = NOTHING, numbers: Iterator[int] | None = None
+        self,
+        session: Session,
+        program: Program,
+        stays: Tensors = NOTHING,
+        numbers: Iterator[int] | None = None,
+        *,
+        kept: int = 0,
     ) -> None:
         """`stays` are tensors by name that every run reads: they are put once, by the first one. `numbers` are those of
-        the session's tensors that nobody has had, by default of a session of one's own."""
+        the session's tensors that nobody has had, by default of a session of one's own. New states of up to so many
+        runs are `kept` there, too: one that goes on from these very arrays, which may not be written to then, brings no
+        states."""
         self._session, self._program, self._stays = session, program, stays
         self._numbers = count(1) if numbers is None else numbers
         self._held: dict[str, int] = {}
         self._defined: dict[frozenset[int], tuple[bytes, Bare]] = {}
+        self._kept = kept if program.new_states else 0
+        self._slots = Slots(self._kept)
+        self._left: dict[int, dict[str, int]] = {}  #: numbers of states, by slot
 
     def define(self) -> None:
         """Makes the program known to the session."""
@@ -94,14 +106,25 @@ class Resident:
 
         Raises BindingError for tensors and variables that do not fit, what the execution raises, and ClusterError.
         """
-        handles = list[int]()
+        handles, held = list[int](), self._slots.holding(tensors)
+        (slot,) = self._slots.free(1, [held])
+        if slot is not None:
+            handles += self._left.pop(slot, {}).values()
         try:
-            root, bare, states = self._begun({**self._stays, **tensors}, variables, repeat, keep, handles)
+            going_on = {} if held is None else self._left[held]
+            root, bare, states = self._begun({**self._stays, **tensors}, variables, repeat, keep, handles, going_on)
             made = {name: next(self._numbers) for name in (*bare.names.values(), *bare.kept.values())}
             handles += made.values()
             values = self._values(variables, repeat - 1)
             self._session.run(root, states, made, values)
-            return self._observed(bare, made, repeat)
+            observed = self._observed(bare, made, repeat)
+            if slot is not None:
+                self._slots.keep(slot, observed.results.states)
+                left = self._left[slot] = {
+                    name: made[bare.names[Kind.STATE, name]] for name in self._program.new_states
+                }
+                handles = [handle for handle in handles if handle not in left.values()]
+            return observed
         finally:
             with suppress(ClusterError, ExecutionError):  # it is lost, or over, with all that it held
                 self._session.free(handles)
@@ -113,29 +136,44 @@ class Resident:
         self._session.run(root, states, {}, self._values(variables, repeat - 1), handles)
 
     def leave(self) -> None:
-        """Frees what stays; a run puts it anew."""
-        self._session.free(list(self._held.values()))
+        """Frees what stays, and kept states; a run puts it anew."""
+        self._session.free([number for held in (self._held, *self._left.values()) for number in held.values()])
         self._held.clear()
+        self._left.clear()
+        self._slots = Slots(self._kept)
 
     def _begun(
-        self, tensors: Tensors, variables: Mapping[str, int], repeat: int, keep: Collection[int], handles: list[int]
+        self,
+        tensors: Tensors,
+        variables: Mapping[str, int],
+        repeat: int,
+        keep: Collection[int],
+        handles: list[int],
+        going_on: Mapping[str, int] = NOTHING,
     ) -> tuple[bytes, Bare, dict[str, int]]:
         """All iterations but the last are asked for: what that executes, and the handles of what it reads. `handles`
-        are those of tensors that it is over with."""
+        are those of tensors that it is over with, `going_on` those of states that are there."""
         program, first = self._program, (repeat - 1) * len(self._program.calls)
-        given = self._put(tensors, variables, repeat, handles)
+        given = self._put(tensors, variables, repeat, handles, going_on)
         root, bare = self._as(())
         for iteration in range(repeat - 1):
             new = {name: next(self._numbers) for name in program.new_states}
             outputs = {bare.names[Kind.STATE, name]: handle for name, handle in new.items()}
-            before = [given[name] for name in new]
+            before = [given[name] for name in new if iteration or name not in going_on]
             self._session.run(root, given, outputs, self._values(variables, iteration), before)
             given |= new
         handles += (given[name] for name in program.new_states if repeat > 1)
         return *self._as([number - first for number in keep]), given
 
-    def _put(self, tensors: Tensors, variables: Mapping[str, int], repeat: int, handles: list[int]) -> dict[str, int]:
-        given = dict(self._held)
+    def _put(
+        self,
+        tensors: Tensors,
+        variables: Mapping[str, int],
+        repeat: int,
+        handles: list[int],
+        going_on: Mapping[str, int],
+    ) -> dict[str, int]:
+        given = {**self._held, **going_on}
         for buffer, flat in zip(self._program.buffers, bind(self._program, tensors, variables, repeat), strict=True):
             if buffer.role is Role.CONSTANT or buffer.name in given:
                 continue

@@ -69,8 +69,9 @@ def iteration_values(program: Program, variables: Mapping[str, int], iteration: 
     return tuple(variables[v.name] + iteration * v.stride for v in program.variables)
 
 
-def collect(program: Program, buffers: Sequence[np.ndarray[Any, Any]]) -> Results:
-    """The results out of all buffers, those of the records and then those that the calls wrote."""
+def collect(program: Program, buffers: Sequence[np.ndarray[Any, Any]] | Mapping[int, np.ndarray[Any, Any]]) -> Results:
+    """The results out of all buffers, those of the records and then those that the calls wrote; or by number out of
+    those that are results."""
 
     def of(kind: Kind) -> dict[str, np.ndarray[Any, Any]]:
         return {r.name: buffers[r.buffer].reshape(r.shape) for r in program.results if r.kind is kind}

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -101,7 +102,8 @@ class Loaded(Protocol):
         """
 
     def read(self, result: Result) -> NDArray[Any]:
-        """What the last run wrote, shaped. A later run writes over it only if that goes on from the states it left."""
+        """What the last run wrote, shaped. A later run writes over it only if that goes on from the states it left, or
+        into memory that it was loaded with."""
 
 
 def devices() -> dict[str, str]:
@@ -110,16 +112,23 @@ def devices() -> dict[str, str]:
 
 
 def load(
-    program: Program, device: str, cache: Cache, toolchain: Compiler | None = None, threads: int | None = None
+    program: Program,
+    device: str,
+    cache: Cache,
+    toolchain: Compiler | None = None,
+    threads: int | None = None,
+    into: Mapping[int, NDArray[Any]] = MappingProxyType({}),
 ) -> Loaded:
-    """A valid program on a device. Raises ExecutionError if it cannot be compiled or the device cannot be used."""
+    """A valid program on a device. A processor writes results into the memory that there is for them in `into`, by
+    number of buffer, again in each run; all others are new. Raises ExecutionError if it cannot be compiled or the
+    device cannot be used."""
     if device == REFERENCE:
         return Interpreted(program)
     compiler = toolchain or of(device)
     kernels = prepare((*program.bodies, *parts(program)), cache, compiler)
     if isinstance(compiler, Gridded):
         return Launches(program, kernels, compiler)
-    return Table(program, kernels, threads)
+    return Table(program, kernels, threads, into)
 
 
 def _reason(device: str) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from eigentensor.regions.boxes import whole_box
-from eigentensor.sharding.cluster import MESSAGE, Cluster, Lies, candidates, lacking, likely
+from eigentensor.sharding.cluster import Cluster, Lies, candidates, lacking, likely
 from eigentensor.sharding.layout import Layout, Place, volumes
 from eigentensor.sharding.place import places
 
@@ -22,10 +22,12 @@ WAYS, FEW = (1, 2, 4), 250
 
 
 class _Traffic(NamedTuple):
-    """What a buffer takes: elements that are moved, in how many messages, and elements that each worker holds."""
+    """What a buffer takes: elements that are moved, in how many messages, how often, and elements that each worker
+    holds."""
 
     moved: int
     messages: int
+    exchanges: int
     held: tuple[int, ...]
 
 
@@ -33,7 +35,7 @@ class _Traffic(NamedTuple):
 def _traffic(count: int, made: Layout | None, needs: tuple[Layout, ...], renewed: Layout | None) -> _Traffic:
     """Of a buffer on so many workers that is made so, or comes from outside, and is needed so; a state whose new one is
     made as `renewed` says. What is needed most is brought first: what is part of it need not be."""
-    lies, moved, messages = Lies(made), 0, 0
+    lies, moves = Lies(made), list[list[int]]()
     held = [0] * count if made is None else list(volumes(made))
     for need in sorted(needs, key=lambda need: (-sum(volumes(need)), [box or () for box in need])):
         if missing := lacking(need, lies):
@@ -41,14 +43,11 @@ def _traffic(count: int, made: Layout | None, needs: tuple[Layout, ...], renewed
             lies = lies._replace(brought=(*lies.brought, brought))
             held = [has + gets for has, (_, gets) in zip(held, missing, strict=True)]
             if made is not None:
-                moved += sum(lacks for lacks, _ in missing)
-                messages += sum(lacks > 0 for lacks, _ in missing)
+                moves.append([lacks for lacks, _ in missing if lacks])
     if renewed is not None:
         for there in lies.brought if made is None else (made,):
-            missing = lacking(there, Lies(renewed))
-            moved += sum(lacks for lacks, _ in missing)
-            messages += sum(lacks > 0 for lacks, _ in missing)
-    return _Traffic(moved, messages, tuple(held))
+            moves.append([lacks for lacks, _ in lacking(there, Lies(renewed)) if lacks])
+    return _Traffic(sum(map(sum, moves)), sum(map(len, moves)), sum(map(bool, moves)), tuple(held))
 
 
 class _Board:
@@ -116,13 +115,17 @@ class _Board:
 
     def _account(self, buffer: int, before: _Traffic | None, now: _Traffic) -> None:
         size = self.cluster.sizes[buffer]
-        self.bytes += now.moved * size + now.messages * MESSAGE
+        self.bytes += self._price(now, size)
         if before is None:
             self.held = [held + has * size for held, has in zip(self.held, now.held, strict=True)]
         else:
-            self.bytes -= before.moved * size + before.messages * MESSAGE
+            self.bytes -= self._price(before, size)
             changes = zip(self.held, now.held, before.held, strict=True)
             self.held = [held + (has - had) * size for held, has, had in changes]
+
+    def _price(self, of: _Traffic, size: int) -> int:
+        link = self.cluster.link
+        return of.moved * size + of.messages * link.message + of.exchanges * link.latency
 
     def around(self, calls: Iterable[int]) -> set[int]:
         """These, the calls that write what they read, and those that read what they write, as a state, too."""
@@ -142,8 +145,15 @@ def cheapest(cluster: Cluster, weight: float) -> tuple[Place, ...]:
     calls = len(cluster.program.calls)
     begun = [places(cluster, weight, ways) for ways in (WAYS if calls <= FEW else WAYS[:1])]
     begun.append(tuple(candidates(cluster, call)[0] for call in range(calls)))
+    if cluster.link.latency:
+        begun.append(tuple(_alone(candidates(cluster, call)) for call in range(calls)))
     found = [improved(cluster, chosen, weight) for chosen in dict.fromkeys(begun)]
     return min(found, key=lambda pair: pair[1])[0]
+
+
+def _alone(options: Sequence[Place]) -> Place:
+    """The first worker, if a call may be left to it."""
+    return next((place for place in options if place.workers == (0,)), options[0])
 
 
 def improved(cluster: Cluster, chosen: Sequence[Place], weight: float) -> tuple[tuple[Place, ...], float]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from eigentensor.regions.boxes import whole_box
-from eigentensor.sharding.cluster import MESSAGE, Cluster, Lies, candidates, lacking, likely
+from eigentensor.sharding.cluster import Cluster, Lies, candidates, lacking, likely
 from eigentensor.sharding.layout import Layout, Place, volumes
 
 
@@ -104,7 +104,8 @@ class _Going:
             self._move(state, lacking(there, Lies(layout)))
 
     def _move(self, buffer: int, missing: Iterable[tuple[int, int]]) -> None:
-        self.cost += sum(MESSAGE + lacks * self.cluster.sizes[buffer] for lacks, _ in missing if lacks)
+        link, each = self.cluster.link, [lacks * self.cluster.sizes[buffer] for lacks, _ in missing if lacks]
+        self.cost += sum(each) + len(each) * link.message + bool(each) * link.latency
 
     def _hold(self, buffer: int, layout: Layout, sign: int = 1) -> None:
         size = sign * self.cluster.sizes[buffer]

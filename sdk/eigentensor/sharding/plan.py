@@ -14,7 +14,7 @@ from eigentensor.errors import BindingError, LimitError
 from eigentensor.program.model import Program
 from eigentensor.regions.boxes import Box, covers, volume, whole_box
 from eigentensor.regions.needs import is_found
-from eigentensor.sharding.cluster import Cluster
+from eigentensor.sharding.cluster import HERE, Cluster, Link
 from eigentensor.sharding.improve import cheapest
 from eigentensor.sharding.layout import Layout, Place, box_bytes, check_hints, check_layouts, made
 from eigentensor.sharding.signals import Hint
@@ -23,8 +23,10 @@ from eigentensor.space import Space
 
 #: Where pieces begin in memory.
 ALIGNMENT = 64
-#: What a byte costs that all workers hold, beside one that is moved: more, until a plan fits.
-WEIGHTS = (2**-10, 2**-4, 2**-1, 2**2, 2**5, 2**10)
+#: What a byte costs that all workers hold, beside one that is moved: more, until a plan fits. Where messages are dear,
+#: next to nothing at first: else it would outweigh them.
+LEAST = 2.0**-20
+WEIGHTS = (2.0**-10, 2**-4, 2**-1, 2**2, 2**5, 2**10)
 
 
 class Piece(NamedTuple):
@@ -117,10 +119,11 @@ def plan(
     layouts: tuple[tuple[str, Layout], ...] = (),
     hints: tuple[Hint | None, ...] = (),
     memory: int | None = None,
+    link: Link = HERE,
 ) -> Plan:
     """The plan of a valid program for so many workers, each with so many bytes of memory, or with enough. Raises
     LimitError where no plan fits into the memory, and what `tightest` raises."""
-    planned = tightest(program, workers, layouts, hints, memory)
+    planned = tightest(program, workers, layouts, hints, memory, link)
     if memory is not None and planned.held > memory:
         raise LimitError(
             f"on {workers} workers the program needs {planned.held:,} bytes of memory on one of them, there are"
@@ -137,21 +140,23 @@ def tightest(
     layouts: tuple[tuple[str, Layout], ...] = (),
     hints: tuple[Hint | None, ...] = (),
     memory: int | None = None,
+    link: Link = HERE,
 ) -> Plan:
     """The plan that `plan` has; where none fits into the memory, the one that takes least of one worker's.
 
     `layouts` say where tensors lie that are there already, by name, along `layout.axes_of` the program; others come
     from outside, to each worker what it reads. `hints` are for calls, one or None for each; without any the
-    cheapest places are found. Raises BindingError for layouts and hints that do not fit.
+    cheapest places are found, for workers that `link` joins. Raises BindingError for layouts and hints that do not
+    fit.
     """
     if workers < 1:
         raise BindingError(f"a plan for {workers} workers", fix="Name one or more.")
     check_layouts(program, layouts, workers)
     check_hints(program, hints, workers)
     numbers = {b.name: number for number, b in enumerate(program.buffers) if b.name}
-    cluster = Cluster(program, workers, tuple((numbers[name], layout) for name, layout in layouts), hints)
+    cluster = Cluster(program, workers, tuple((numbers[name], layout) for name, layout in layouts), hints, link)
     least: Plan | None = None
-    for weight in WEIGHTS:
+    for weight in (LEAST, *WEIGHTS) if link.latency else WEIGHTS:
         planned = planned_with(cluster, cheapest(cluster, weight))
         if memory is None or planned.held <= memory:
             return planned
@@ -174,6 +179,7 @@ class _Worker:
         self.given: list[int] = []
         self.wanted = set[int]()  #: pieces that an author wants here
         self.steps: list[Step] = []
+        self.coming: list[Step] = []  #: what it does when it has sent what others wait for
 
     def add(self, buffer: int, box: Box) -> int:
         """The number of a new piece."""
@@ -261,6 +267,7 @@ class _Planning:
             for argument, box in read[number]:
                 if box is not None:
                     self._bring(number, argument, box)
+        self._exchanged()
         for number, box in boxes:
             worker = self.workers[number]
             operands = tuple(None if part is None else worker.find(b, part) for b, part in read[number])
@@ -268,6 +275,13 @@ class _Planning:
         if place.everywhere:
             for number in place.workers:
                 self.workers[number].wanted.add(self._bring(number, buffer, whole_box(self.cluster.axes[buffer])))
+            self._exchanged()
+
+    def _exchanged(self) -> None:
+        """All that is to be sent is sent before anybody waits: else each would wait for the one before it."""
+        for worker in self.workers:
+            worker.steps += worker.coming
+            worker.coming = []
 
     def _bring(self, number: int, buffer: int, box: Box) -> int:
         """The piece of a worker with this box, of what it has itself and what others send."""
@@ -286,12 +300,12 @@ class _Planning:
         assert parts is not None  # every element of a buffer is made or given before it is read
         for sender, source, part in parts:
             if sender == number:
-                worker.steps.append(Copy(source, piece, part))
+                worker.coming.append(Copy(source, piece, part))
                 continue
             message = self.numbers[sender, number]
             self.numbers[sender, number] += 1
             self.workers[sender].steps.append(Send(source, part, number, message))
-            worker.steps.append(Receive(piece, part, sender, message))
+            worker.coming.append(Receive(piece, part, sender, message))
             self.moved += box_bytes(part, size)
 
     def _lying(self, buffer: int) -> list[Part]:
@@ -306,6 +320,7 @@ class _Planning:
                 for number, worker in enumerate(self.workers):
                     for piece in [n for n in worker.there.get(state, ()) if n in worker.given]:
                         self._fill(number, piece, worker.boxes[piece][1], worker.parts(buffer, number), buffer)
+        self._exchanged()
 
     def _whole(self, buffer: int) -> tuple[Part, ...]:
         """Where all of a buffer lies."""

@@ -23,7 +23,7 @@ from eigentensor.program.bounds import prove
 from eigentensor.program.model import Body, Program
 from eigentensor.program.ops import Op
 from eigentensor.program.structure import cone, reductions
-from eigentensor.sharding.cluster import Cluster
+from eigentensor.sharding.cluster import HERE, Cluster, Link
 from eigentensor.sharding.layout import box_bytes, volumes
 from eigentensor.sharding.plan import Compute, Copy, Plan, Receive, Send, plan
 from support.bench.pairs import say
@@ -212,10 +212,17 @@ def _float_operations(body: Body, roots: Sequence[int]) -> int:
     return sum(2 if i.op is Op.MULACC else 1 for i in used if i.dtype.is_float and Op.ADD <= i.op <= Op.TRUNC)
 
 
+def link_of(gpus: int) -> Link:
+    """What joins so many GPUs, as it is planned for: the network, where they are in several nodes."""
+    link = int(gpus > NODE)
+    evaluations = round(HERE.evaluations * LINKS[0] / LINKS[link])
+    return HERE._replace(evaluations=evaluations, latency=round(DELAYS[link] * LINKS[link]))
+
+
 def figures(program: Program, gpus: int, memory: int, flops: float) -> tuple[Figures, float]:
     """Of a program on so many GPUs with so much memory, and on one that has room for it; and seconds of planning."""
     start = time.process_time()
-    planned = plan(program, gpus, memory=memory)
+    planned = plan(program, gpus, memory=memory, link=link_of(gpus))
     took = time.process_time() - start
     clock, alone = Clock(program, planned, flops), Clock(program, plan(program, 1), flops)
     near, far = clock.moved

@@ -11,7 +11,7 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body
 from eigentensor.runtime.build.kernels import Compiler, prepare
 from eigentensor.runtime.cpu.device import STEP, Code, Driver, address, driver, empty, load, units
-from eigentensor.runtime.cpu.table import SHARED_CALL, evaluations
+from eigentensor.runtime.cpu.table import SHARED_CALL, evaluations, grain
 
 Values = NDArray[Any]
 
@@ -77,12 +77,14 @@ class CallTable:
         for row, (code, arrays, variables) in zip(self.table, calls, strict=True):
             row["kernel"], row["buffers"], row["variables"] = code.kernel.address, pointer, value
             row["units"] = code.units
-            row["grain"] = max(1, code.units // (4 * threads)) if code.evaluations > SHARED_CALL else code.units
+            row["grain"] = grain(code.units, code.evaluations, threads)
             pointer += 8 * len(arrays)
             value += 8 * len(variables)
+        are_shared = (self.table["grain"] < self.table["units"]).tolist()
+        self.shareable = [call.code.evaluations * shared for call, shared in zip(calls, are_shared, strict=True)]
 
     def run(self, values: Sequence[int], rows: Sequence[int], shared: int) -> None:
-        """Some of the calls, in order; with helpers if they evaluate more instructions than `shared`."""
+        """Some of the calls, in order; with helpers if those that they can share evaluate more than `shared`."""
         self.values[:] = [values[v] for v in self.variables]
-        work = sum(self.calls[row].code.evaluations for row in rows)
+        work = sum(self.shareable[row] for row in rows)
         self.driver.run(self.table[rows], self.threads if work > shared else 1)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from eigentensor.runtime.cpu.device import STEP, address, driver, empty, load, m
 from eigentensor.runtime.memory.plan import memories, next_turn, plan
 from eigentensor.runtime.watch import UNWATCHED, Watch
 
-#: Evaluations of instructions below which a call is not shared by threads, and a run is left to one thread.
-SHARED_CALL, SHARED_RUN = 5_000_000, 200_000_000
+#: Evaluations of instructions below which a call is not shared by threads. A run is left to one thread if those of the
+#: calls that threads could share are below the other: a helper that slept comes after 50 µs, and is worth waking for
+#: work of three times as long by the quickest kernels, whose thread evaluates 330 a nanosecond.
+SHARED_CALL, SHARED_RUN = 5_000_000, 50_000_000
 Arrays = Mapping[int, NDArray[Any]]
 
 
@@ -30,8 +33,15 @@ class Table:
     There is a table for each turn of `memory.memories`: the kernels differ, or the memory of states.
     """
 
-    def __init__(self, program: Program, kernels: Kernels, threads: int | None = None) -> None:
-        self.program = program
+    def __init__(
+        self,
+        program: Program,
+        kernels: Kernels,
+        threads: int | None = None,
+        into: Arrays = MappingProxyType({}),
+    ) -> None:
+        """`into` is memory for results, by number of buffer: of others it is new in each run."""
+        self.program, self.into = program, into
         self.compiled = kernels.compiled
         self.threads = threads or len(os.sched_getaffinity(0))
         self.plan = plan(program, over=True)
@@ -64,7 +74,7 @@ class Table:
             if self.turn == 1:
                 self.results |= self._empty(self.second.keys() - self.results.keys())
             table = self.tables[self.turn]
-            threads = self.threads if self.evaluations[self.turn] > SHARED_RUN else 1
+            threads = self.threads if self.shareable[self.turn] > SHARED_RUN else 1
             if self.bound_variables:
                 self.values[:] = [of[v] for v in self.bound_variables]
             self.last, begun = self.turn, 0
@@ -98,8 +108,9 @@ class Table:
         return {count + r: r for r in self.plan.swapped}
 
     def _empty(self, numbers: Iterable[int]) -> Arrays:
-        """New memory for results of the program, where the calls write them."""
-        return self._point({number: empty(*self.types[number]) for number in numbers})
+        """Memory for results of the program, where the calls write them."""
+        memories = ((number, self.into.get(number)) for number in numbers)
+        return self._point({n: empty(*self.types[n]) if memory is None else memory for n, memory in memories})
 
     @cached_property
     def types(self) -> dict[int, tuple[Any, int]]:
@@ -127,7 +138,8 @@ class Table:
         begin, end = (np.searchsorted(numbers[order], pointed, side) for side in ("left", "right"))
         self.places = {number: order[i:j].tolist() for number, i, j in zip(pointed, begin, end, strict=True)}
         self.tables = np.zeros((len(self.memories), len(calls)), STEP)
-        self.evaluations = [0] * len(self.memories)
+        #: Evaluations of calls that threads can share, by turn.
+        self.shareable = [0] * len(self.memories)
         for turn, table in enumerate(self.tables):
             pointer, value = address(self.pointers[turn]), address(self.values)
             for step, (j, call), own in zip(table, calls, arguments, strict=True):
@@ -136,10 +148,10 @@ class Table:
                 assert code is not None  # the others are not in the table
                 count = units(code)
                 step["kernel"], step["buffers"], step["variables"], step["units"] = code.address, pointer, value, count
-                step["grain"] = max(1, count // (4 * self.threads)) if work > SHARED_CALL else count
+                step["grain"] = grain(count, work, self.threads)
                 pointer += 8 * len(own)
                 value += 8 * len(call.variables)
-                self.evaluations[turn] += work
+                self.shareable[turn] += work if step["grain"] < count else 0
 
     def _point(self, arrays: Arrays) -> dict[int, NDArray[Any]]:
         """Let the calls read and write these arrays, by number of memory, which must be held as long as they do."""
@@ -159,6 +171,11 @@ class Table:
             return self.results[number].view(STORAGE[dtype])
         start = self.plan.offsets[buffer - len(self.program.buffers)]
         return self.memory[start : start + elements * dtype.size].view(STORAGE[dtype])
+
+
+def grain(units: int, evaluations: int, threads: int) -> int:
+    """How many units of a call a thread takes at a time: all of them, where it is not worth sharing."""
+    return max(1, units // (4 * threads)) if evaluations > SHARED_CALL else units
 
 
 @lru_cache(maxsize=4096)

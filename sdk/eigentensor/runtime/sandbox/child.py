@@ -53,9 +53,9 @@ def main(folder: Path) -> None:
         back.finish(compiled.run(*bound, observe=back.observe, only=back.only))
 
 
-def entered(folder: Path) -> Mapping[str, Any]:
+def entered(folder: Path, shared: int = 0) -> Mapping[str, Any]:
     """What its job says to a process that has started threads and the device's driver, and may from then on do what a
-    sealed process may: of strangers it has read nothing yet."""
+    sealed process may: of strangers it has read nothing yet. `shared` are bytes that it has mapped besides its own."""
     confine.tie()
     job: Mapping[str, Any] = json.loads((folder / "job.json").read_text())
     limits, device, reach = Limits(**job["limits"]), job["device"], Reach.from_json(job["reach"])
@@ -65,7 +65,7 @@ def entered(folder: Path) -> Mapping[str, Any]:
         first.run(device, toolchain(device, job["toolchain"]), folder / "kernels")
     else:
         start(limits.threads)
-    confine.limit(limits, job["file_bytes"], reach)
+    confine.limit(replace(limits, memory=limits.memory + shared), job["file_bytes"], reach)
     if job["sealed"]:
         confine.seal(reach)
     return job

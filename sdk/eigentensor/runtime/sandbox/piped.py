@@ -195,9 +195,9 @@ def error_of(child: Child, silent: Silent, text: str) -> EigenTensorError:
     return error or failure(Ended(child.process.returncode, b"", text), "the program")
 
 
-def begin(front: Sequence[str], child: Sequence[str], *, slots: int = 0) -> Child:
-    """A child that holds the states of so many calls. Its life is a thread's: what the kernel kills with its parent
-    dies with the thread that began it."""
+def begin(front: Sequence[str], child: Sequence[str], *, slots: int = 0, files: Sequence[int] = ()) -> Child:
+    """A child that holds the states of so many calls, and has these descriptors besides its pipes. Its life is a
+    thread's: what the kernel kills with its parent dies with the thread that began it."""
     requests, responses = os.pipe(), os.pipe()
     for pipe in (requests[1], responses[0]):
         os.set_blocking(pipe, False)
@@ -207,14 +207,15 @@ def begin(front: Sequence[str], child: Sequence[str], *, slots: int = 0) -> Chil
     made: list[subprocess.Popen[bytes] | OSError] = []
     errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
     theirs = (requests[0], responses[1])
-    whole = [*front, *child, *map(str, theirs)]
+    passed = (*theirs, *files)
+    whole = [*front, *child, *map(str, passed)]
 
     def live() -> None:
         tied, held = os.pipe()  # closed when this process ends, however it ends
         try:
             made.append(
                 subprocess.Popen(
-                    whole, stdin=tied, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=theirs, start_new_session=True
+                    whole, stdin=tied, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=passed, start_new_session=True
                 )
             )
         except OSError as error:

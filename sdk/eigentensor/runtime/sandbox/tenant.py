@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, LimitError
-from eigentensor.program.binding import Results, bind
+from eigentensor.program.binding import Results, bind, collect
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Body, Program, Role
 from eigentensor.runtime import devices
@@ -41,7 +41,8 @@ from eigentensor.runtime.sandbox.piped import (
     send,
     waited,
 )
-from eigentensor.runtime.sandbox.returned import Wanted
+from eigentensor.runtime.sandbox.returned import tensor
+from eigentensor.runtime.sandbox.shared import LEFT, Shared, left_by
 from eigentensor.runtime.sandbox.together import open_buffers
 from eigentensor.runtime.sandbox.warm import LIFE
 from eigentensor.runtime.sandbox.warm_child import LENGTH
@@ -75,6 +76,7 @@ class Tenant:
         self._cache = cache or Cache(default_folder())
         self._lock = threading.Lock()
         self._child: Child | None = None
+        self._shared: Shared | None = None
         self._known: OrderedDict[Hashable, _Known] = OrderedDict()
         self._count, self._is_over = 0, False
 
@@ -91,7 +93,8 @@ class Tenant:
         *,
         seconds: float = 60.0,
     ) -> Results:
-        """Results for inputs and states.
+        """Results for inputs and states. Tensors that may not be written to must not change: they are brought to the
+        process once. The results may not be written to.
 
         Raises BindingError if they do not fit the program, or if it has weights; LimitError if it takes longer than
         `seconds`, of which starting and compiling are no part, or more memory than the limits; NoSandbox; and
@@ -99,8 +102,8 @@ class Tenant:
         """
         if program.named(Role.WEIGHT):
             raise BindingError("a tenant's programs have no weights", fix="Give them as inputs.")
-        flats = bind(replace(program, buffers=tuple(open_buffers(program))), tensors, variables)
-        wanted = Wanted(program, 1)
+        opened = open_buffers(program)
+        flats = bind(replace(program, buffers=tuple(opened)), tensors, variables)
 
         def defining(number: int, toolchain: str) -> tuple[dict[str, Any], list[memoryview]]:
             data = encode(program)
@@ -110,9 +113,11 @@ class Tenant:
             if root not in self._known:
                 refuse_over(self.limits.memory, program, self.device)
                 self._take(root, bodies_of(program), plan(program, over=True).size, defining)
-            head = {"run": self._number(root), "variables": dict(variables or {})}
-            views = [flat.view(np.uint8).data for flat in flats]
-            return wanted.unpack(self._asked(head, views, wanted.size, seconds)).results
+            assert self._shared is not None
+            places = self._shared.places([np.asarray(tensors[b.name]) for b in opened], flats)
+            head = {"run": self._number(root), "variables": dict(variables or {}), "given": places}
+            piped = [flat.view(np.uint8).data for flat, at in zip(flats, places, strict=True) if at is None]
+            return self._executed(program, head, piped, seconds)
 
     def share(
         self,
@@ -153,6 +158,9 @@ class Tenant:
         """Ends the process, which clears the memory of its device; the next run starts another one."""
         with self._lock:
             self._end(wait=devices.has_own_memory(self.device))
+            if self._shared is not None:
+                self._shared.close()
+                self._shared = None
 
     def stop(self) -> None:
         """Ends the process for ever, whatever it does: a run raises ExecutionError then. Waits for nothing."""
@@ -197,6 +205,23 @@ class Tenant:
         held = sum(of.size for of in self._known.values())
         return len(self._known) < PROGRAMS and held + size <= self.limits.memory
 
+    def _executed(self, program: Program, head: Mapping[str, Any], piped: list[memoryview], seconds: float) -> Results:
+        """What the process makes of a program that it knows."""
+        shared = self._shared
+        assert shared is not None
+        left = left_by(program, LEFT)
+        size = sum(of.elements * of.dtype.size for of, at in left if at is None)
+        rest, begin = np.frombuffer(self._asked(head, piped, size, seconds), np.uint8), 0
+        arrays = dict[int, NDArray[Any]]()
+        for result, (of, at) in zip(program.results, left, strict=True):
+            size = of.elements * of.dtype.size
+            if at is None:
+                data, begin = rest[begin : begin + size], begin + size
+            else:
+                data = shared.taken(at, size)
+            arrays[result.buffer] = tensor(lambda _, data=data: data, of, f"{result.name!r}")  # type: ignore[misc]
+        return collect(program, arrays)
+
     def _asked(self, head: Mapping[str, Any], parts: list[memoryview], size: int, seconds: float) -> bytearray:
         """What the process responds. Raises the error that it reports, or what became of it: then it is over."""
         child = self._child
@@ -219,11 +244,12 @@ class Tenant:
             "sealed": not self.unsafe, "device": self.device, "reach": reach.to_json(),
             "toolchain": here.to_json() if here else "",
         }  # fmt: skip
+        self._shared = self._shared or Shared(self.limits.memory)
         with scratch() as folder:
             (folder / "job.json").write_text(json.dumps(job))
             self._cache.folder.mkdir(parents=True, exist_ok=True)
             seen = {"job.json": folder / "job.json", "kernels": self._cache.folder}
-            child = begin(*command(folder, seen, reach, self.unsafe, "tenant_child"))
+            child = begin(*command(folder, seen, reach, self.unsafe, "tenant_child"), files=self._shared.files)
             try:
                 ready = waited(response(Incoming(child), 0), until)
             except Silent as silent:

@@ -94,15 +94,15 @@ def stacked(requests: BinaryIO, program: Program, held: Sequence[bytes | None]) 
     }
 
 
-def serve(life: Callable[[Path, BinaryIO, BinaryIO], None]) -> None:
-    """What a process that is talked with over pipes does, from its arguments on: its life, or the line that says what
-    failed, and the end."""
+def serve(life: Callable[..., None]) -> None:
+    """What a process that is talked with over pipes does, from its arguments on: its life, given its folder, both pipes
+    and further descriptors, or the line that says what failed, and the end."""
     try:
         with (
             open(int(sys.argv[2]), "rb", buffering=1 << 16) as ins,
             open(int(sys.argv[3]), "wb", buffering=1 << 16) as outs,
         ):
-            life(Path(sys.argv[1]), ins, outs)
+            life(Path(sys.argv[1]), ins, outs, *map(int, sys.argv[4:]))
     except (EigenTensorError, MemoryError, OSError) as failure:
         child.report(failure)
         os._exit(child.FAILED)
