@@ -42,6 +42,7 @@ class Completion:
         self.answer = Answer(pairs, (self.chat.end, *self.chat.ends), self.wanted.most, self.wanted.stops)
         self.jobs: list[Job] = []
         self.text = ""
+        self.known = 0  # tokens of the prompt that need not be read again
         self.named = {
             "id": f"{'chatcmpl' if self.is_chat else 'cmpl'}-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -54,7 +55,7 @@ class Completion:
         prompt, sampling = self.wanted.prompt, self.wanted.sampling
         async with writers.writer(self.programs, caller, self.key) as writer:
             self.jobs = writer.jobs
-            position = await writer.begin(prompt)
+            position = self.known = await writer.begin(prompt)
             read = writing.reading(self.context, prompt, position, self.programs.chunk, sampling, self.inputs)
             if read is not None:
                 most = await writer.most(read.stride)
@@ -124,9 +125,15 @@ class Completion:
     def _choice(message: dict[str, Any], finish: str | None) -> dict[str, Any]:
         return {"index": 0, **message, "logprobs": None, "finish_reason": finish}
 
-    def _usage(self) -> dict[str, int]:
+    def _usage(self) -> dict[str, Any]:
         prompt, written = len(self.wanted.prompt), self.answer.tokens
-        return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+        known = {"cached_tokens": self.known}
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": written,
+            "total_tokens": prompt + written,
+            "prompt_tokens_details": known,
+        }
 
     def _proof(self) -> dict[str, Any]:
         """What OpenAI's answers do not have: the tasks behind this one, and what repeats it."""
