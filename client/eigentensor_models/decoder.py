@@ -61,8 +61,16 @@ class Place:
         self._turned: dict[Rotary, tuple[Tensor, Tensor]] = {}
 
     def end(self, count: int) -> UOp | int:
-        """How many of `count` slots are looked at: not those that were never written, where one token is read."""
-        return self.position + 1 if self.count == 1 and count == self.length else count
+        """How many of `count` slots are looked at: not those that were never written."""
+        return self.position + self.count if count == self.length else count
+
+    def scores(self, products: Tensor) -> Tensor:
+        """What is looked at of products with all slots, of which the others are not computed."""
+        count = int(products.shape[-1])
+        if count < self.length:
+            return products
+        written = (Tensor.arange(count) < self.end(count)).where(products, 0)
+        return written.contiguous()[..., : self.end(count)]
 
     def keep(self, new: Tensor, kept: Tensor, axis: int) -> None:
         """Writes what belongs to the tokens, along an axis of slots."""
@@ -143,7 +151,7 @@ class Decoder:
         count = int(keys.shape[3])
         end = place.end(count)
         grouped = query.reshape(1, a.key_heads, a.heads // a.key_heads, place.count, a.head_size)
-        scores = grouped @ keys[:, :, :, :end].unsqueeze(2)
+        scores = place.scores(grouped @ keys.unsqueeze(2))
         scores = capped(scores * (a.head_size**-0.5 if a.score_scale is None else a.score_scale), a.score_cap)
         shares = place.visible(attention.window, count).where(scores, -math.inf).softmax()
         mixed = shares @ values[:, :, :end].unsqueeze(2)

@@ -26,6 +26,7 @@ _DTYPES = {
 
 #: Tokens that are read at once, at most.
 CHUNK = 64
+APART = 512  #: positions: rows of so many, or of multiples, would share the same lines of a processor's cache
 
 
 class Writer:
@@ -35,6 +36,8 @@ class Writer:
         """`context` tokens are the longest text."""
         self.decoder, self.context, self.chunk = decoder, context, min(CHUNK, context)
         self.length = -(-context // self.chunk) * self.chunk  # so that each chunk is whole
+        if self.length % APART == 0:
+            self.length += self.chunk
         self.cache = Cache(decoder.architecture, self.length, self.chunk)
         self.tokens = Tensor.zeros(context + 1, dtype=dtypes.int32).contiguous().realize()
 
