@@ -5,6 +5,13 @@ uint32 (2), and perhaps `top_k`, int32 (), and `top_p`, float32 (); its variable
 that of the token that it reads. Its states hold the tokens so far, all END at first. Repeated n times it writes n
 tokens; one that the prompt has is taken from there instead (-1: it has none). Its first output is all tokens, int32
 (context + 1).
+
+Beside it there may be a program that reads, of the same inputs, states and outputs: its `position` grows by as many
+positions as it reads at once, a chunk, and begins at multiples of that. It reads the token at its position, and those
+of the prompt behind it that stand in the chunk; the token after the last of these is written as the other program
+writes it. `reading` says which positions of a text it has; sums may be cut otherwise in it, so its states need not have
+the bits that the other program would leave. A state whose name begins with `recent.` has the last positions alone; the
+others have what belongs to each position in a place of its own, where nobody looks before that position is read.
 """
 
 import math
@@ -21,6 +28,8 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 SEEDS = 1 << 64  #: so many there are
 SAMPLED = ("temperature", "margin", "seed")  #: inputs that each such program has
 LIMITS = ("top_k", "top_p")  #: inputs that it may have
+RECENT = "recent."  #: begins the names of states that forget
+FEW = 8  #: positions that are read one by one: a chunk takes about as long
 
 
 @dataclass(frozen=True)
@@ -56,31 +65,28 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Step:
-    """One execution: what it is given, and which of the tokens that it returns are new."""
+    """One execution: what it is given, and which of the tokens that it returns are new. `last` is the place of the last
+    token that is there when it ends, and the position of the next step; a repeat reads `stride` positions: more than
+    one are read by the program that reads."""
 
     inputs: Arrays
     variables: Mapping[str, int]
     repeat: int
     first: int
+    last: int
+    stride: int = 1
 
     def new(self, tokens: np.ndarray[Any, Any]) -> list[int]:
         """The tokens that it wrote after those that it was given, out of all tokens."""
-        written: list[int] = tokens[self.first : self.variables["position"] + self.repeat + 1].tolist()
+        written: list[int] = tokens[self.first : self.last + 1].tolist()
         return written
 
     def part(self, done: int, most: int) -> "Step":
         """What is left of it when so many repeats are done, of that at most `most` repeats: all parts, one after the
         other, do what it does."""
-        position = self.variables["position"] + done
-        return replace(self, variables={"position": position}, repeat=min(most, self.repeat - done))
-
-    def before(self, tokens: np.ndarray[Any, Any]) -> "Step":
-        """The execution that reads from the beginning of the text what was written before this one: out of all `tokens`
-        so far. Its states are the same, bit by bit, as those that this one goes on from. There is something before."""
-        position = self.variables["position"]
-        row = np.full_like(self.inputs["prompt"], -1)
-        row[1 : position + 1] = tokens[1 : position + 1]
-        return Step({**self.inputs, "prompt": row}, {"position": 0}, position, position + 1)
+        position, repeat = self.variables["position"] + done * self.stride, min(most, self.repeat - done)
+        last = min(self.last, position + repeat * self.stride)
+        return replace(self, variables={"position": position}, repeat=repeat, last=last)
 
 
 def step(
@@ -91,16 +97,41 @@ def step(
     sampling: Sampling,
     names: Collection[str] = SAMPLED,
 ) -> Step:
-    """The execution that reads what is given at a position of a text, and writes `count` tokens after it. The text's
-    position is later by `repeat`; `names` are inputs that the program has. Raises BindingError if the context has no
-    room for them."""
+    """The execution that reads what is given at a position of a text, and writes `count` tokens after it. `names` are
+    inputs that the program has. Raises BindingError if the context has no room for them."""
     repeat = len(tokens) + count
     if position + repeat > context:
         what = f"{repeat} tokens after {position} are more than the context of {context}"
         raise BindingError(what, fix="Write fewer, or begin a new text.")
     row = np.full(context + 1, -1, np.int32)
     row[position + 1 : position + 1 + len(tokens)] = tokens
-    return Step({"prompt": row, **sampling.inputs(names)}, {"position": position}, repeat, position + 1 + len(tokens))
+    given = {"prompt": row, **sampling.inputs(names)}
+    return Step(given, {"position": position}, repeat, position + 1 + len(tokens), position + repeat)
+
+
+def reading(
+    context: int, prompt: Sequence[int], position: int, chunk: int, sampling: Sampling, names: Collection[str] = SAMPLED
+) -> Step | None:
+    """The execution of the program that reads, for a text that begins with `prompt`, from a position on that is a
+    multiple of `chunk`; None if all that is left is read one by one.
+
+    Positions up to the prompt's last token are read in chunks, the last one with what is left, unless that is fewer
+    than `FEW` positions. If all are read, the next token is written. So where a text is cut follows from the length of
+    its prompt alone, and its bits do not depend on where the reading began. Raises BindingError as `step`.
+    """
+    left = len(prompt) + 1 - position
+    if len(prompt) >= context:
+        what = f"a prompt of {len(prompt)} tokens leaves no room in the context of {context}"
+        raise BindingError(what, fix="Send a shorter one.")
+    repeat, rest = divmod(left, chunk)
+    repeat += rest >= FEW
+    if repeat == 0 or chunk == 1:
+        return None
+    row = np.full(context + 1, -1, np.int32)
+    row[1 : len(prompt) + 1] = prompt
+    given = {"prompt": row, **sampling.inputs(names)}
+    last = min(position + repeat * chunk, len(prompt) + 1)
+    return Step(given, {"position": position}, repeat, len(prompt) + 1, last, chunk)
 
 
 class Executor(Protocol):

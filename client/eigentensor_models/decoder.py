@@ -6,45 +6,96 @@ from dataclasses import dataclass
 
 from tinygrad import Tensor, UOp, dtypes
 
+from eigentensor_client.writing import RECENT
 from eigentensor_models.architecture import Architecture, Attention, Rotary, layer
 from eigentensor_models.matrices import Matrix
 
 
 class Cache:
-    """Keys and values of the positions before this one, by layer: zeros at first."""
+    """Keys and values of the positions before this one, by layer: zeros at first. A layer with a window keeps the last
+    positions alone, in a ring: each in the slot that is its remainder by their number."""
 
-    def __init__(self, architecture: Architecture, length: int) -> None:
-        shape = (1, architecture.key_heads, length, architecture.head_size)
-        count = len(architecture.layers)
-        self.keys = [Tensor.zeros(*shape).contiguous().realize() for _ in range(count)]
-        self.values = [Tensor.zeros(*shape).contiguous().realize() for _ in range(count)]
+    def __init__(self, architecture: Architecture, length: int, chunk: int) -> None:
+        """`length` positions, a multiple of `chunk`, which is how many are read at once at most."""
+        self.length = length
+        self.keys, self.values = list[Tensor](), list[Tensor]()
+        for attention in architecture.layers:
+            count = slots(attention.window, length, chunk)
+            heads, size = architecture.key_heads, architecture.head_size
+            # Keys lie along positions: so the products of a query with all of them fill vectors.
+            self.keys.append(Tensor.zeros(1, heads, size, count).contiguous().realize())
+            self.values.append(Tensor.zeros(1, heads, count, size).contiguous().realize())
 
     def states(self) -> dict[str, Tensor]:
-        """Its tensors by name."""
+        """Its tensors by name; those of rings are `RECENT`."""
         named = {"keys": self.keys, "values": self.values}
-        return {f"{word}.{number}": tensor for word, tensors in named.items() for number, tensor in enumerate(tensors)}
+        return {
+            f"{RECENT if self.is_ring(number) else ''}{word}.{number}": tensor
+            for word, tensors in named.items()
+            for number, tensor in enumerate(tensors)
+        }
+
+    def is_ring(self, number: int) -> bool:
+        """Whether a layer keeps the last positions alone."""
+        return int(self.values[number].shape[2]) < self.length
+
+
+def slots(window: int | None, length: int, chunk: int) -> int:
+    """How many positions a layer keeps: what the first token of a chunk sees is there when its last is written."""
+    return length if window is None else min(length, -(-(window + chunk - 1) // chunk) * chunk)
 
 
 @dataclass
 class Place:
     """Where tokens stand: the `count` positions from `position` on. Nobody sees a position before `first`, whose
-    rotation is none; positions count from there."""
+    rotation is none; positions count from there. Of several tokens only those that `are` there are kept."""
 
     position: UOp | int
     count: int
-    length: int  # of the cache
+    length: int  # of the text, as the cache has it
     first: int = 1
+    are: Tensor | None = None  # (count,)
 
     def __post_init__(self) -> None:
-        every = Tensor.arange(self.length)
-        self.queries = every[self.position : self.position + self.count]
-        self.keys = every[: self.position + self.count]
+        self.queries = Tensor.arange(self.length)[self.position : self.position + self.count]
         self._turned: dict[Rotary, tuple[Tensor, Tensor]] = {}
 
-    def visible(self, window: int | None) -> Tensor:
-        """(count, keys): whether a query sees a key. One before `first` sees itself, so that it has a result."""
-        back = self.queries.reshape(-1, 1) - self.keys.reshape(1, -1)
-        seen = (back >= 0) & (self.keys.reshape(1, -1) >= self.first) | (back == 0)
+    def end(self, count: int) -> UOp | int:
+        """How many of `count` slots are looked at: not those that were never written."""
+        return self.position + self.count if count == self.length else count
+
+    def scores(self, products: Tensor) -> Tensor:
+        """What is looked at of products with all slots, of which the others are not computed."""
+        count = int(products.shape[-1])
+        if count < self.length:
+            return products
+        written = (Tensor.arange(count) < self.end(count)).where(products, 0)
+        return written.contiguous()[..., : self.end(count)]
+
+    def keep(self, new: Tensor, kept: Tensor, axis: int) -> None:
+        """Writes what belongs to the tokens, along an axis of slots."""
+        if self.are is not None:
+            new = self.are.reshape([self.count if n == axis else 1 for n in range(kept.ndim)]).where(new, 0)
+        count = int(kept.shape[axis])
+        if count == self.length:
+            box = slice(self.position, self.position + self.count)
+            kept[tuple(box if n == axis else slice(None) for n in range(kept.ndim))].assign(new.contiguous())
+            return
+        chunks = count // self.count
+        here = Tensor.arange(chunks) == self.queries[:1] // self.count % chunks
+        turns = here.reshape([chunks if n == axis else 1 for n in range(kept.ndim + 1)])
+        whole = turns.where(new.contiguous().unsqueeze(axis), kept.unflatten(axis, (chunks, self.count)))
+        kept.assign(whole.flatten(axis, axis + 1))
+
+    def visible(self, window: int | None, count: int) -> Tensor:
+        """(tokens, slots): whether a query sees a key. One before `first` sees itself, so that it has a result."""
+        keys = Tensor.arange(count)
+        if count < self.length:  # of each slot the last position that has it
+            last = self.queries[self.count - 1 :]
+            keys = last - (last - keys + count) % count
+        keys = keys[: self.end(count)].reshape(1, -1)
+        back = self.queries.reshape(-1, 1) - keys
+        seen = (back >= 0) & (keys >= self.first) | (back == 0)
         return seen if window is None else seen & (back < window)
 
     def rotation(self, rotary: Rotary) -> tuple[Tensor, Tensor]:
@@ -95,16 +146,15 @@ class Decoder:
         if attention.rotary is not None:
             rotation = place.rotation(attention.rotary)
             query, key = rotated(query, *rotation), rotated(key, *rotation)
-        end = place.position + place.count
-        keys[:, :, place.position : end].assign(key.contiguous())
-        values[:, :, place.position : end].assign(value.contiguous())
-        key, value = keys[:, :, :end], values[:, :, :end]
-        together = a.heads // a.key_heads * place.count  # queries that a head of keys serves
-        grouped = query.reshape(1, a.key_heads, together, a.head_size)
-        scores = grouped @ key.transpose(2, 3) * (a.head_size**-0.5 if a.score_scale is None else a.score_scale)
-        scores = capped(scores, a.score_cap).reshape(1, a.heads, place.count, end)
-        shares = place.visible(attention.window).where(scores, -math.inf).softmax()
-        mixed = shares.reshape(1, a.key_heads, together, end) @ value
+        place.keep(key.transpose(2, 3), keys, 3)
+        place.keep(value, values, 2)
+        count = int(keys.shape[3])
+        end = place.end(count)
+        grouped = query.reshape(1, a.key_heads, a.heads // a.key_heads, place.count, a.head_size)
+        scores = place.scores(grouped @ keys.unsqueeze(2))
+        scores = capped(scores * (a.head_size**-0.5 if a.score_scale is None else a.score_scale), a.score_cap)
+        shares = place.visible(attention.window, count).where(scores, -math.inf).softmax()
+        mixed = shares @ values[:, :, :end].unsqueeze(2)
         mixed = mixed.reshape(1, a.heads, place.count, a.head_size).transpose(1, 2).reshape(1, place.count, -1)
         return self._biased(self._matrices[f"{at}self_attn.o_proj.weight"].product(mixed), f"{at}self_attn.o_proj")
 

@@ -1,9 +1,8 @@
-"""A model as people have it → the program that writes, and its text."""
+"""A model as people have it → the programs that write and read, and its text."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from eigentensor.capture import GraphProgram
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.extras import require
 from eigentensor_models import gguf
@@ -11,16 +10,16 @@ from eigentensor_models.folder import read_network
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
 from eigentensor_models.text import Text, ends_of, read_text
-from eigentensor_models.writing import written
+from eigentensor_models.writing import Programs, programs
 
 CONTEXT = 1024  #: tokens that a text may have unless another number is wanted, or the model was made for fewer
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A program that writes tokens, what makes text of them, and the tokens that end an answer."""
+    """Programs that write and read tokens, what makes text of them, and the tokens that end an answer."""
 
-    graph: GraphProgram
+    programs: Programs
     text: Text
     ends: tuple[int, ...]
     context: int
@@ -52,7 +51,7 @@ def load(path: Path, context: int | None = None) -> Model:
     if text.template is not None:
         _try(text, path)
     chosen = min(CONTEXT, network.architecture.context) if context is None else context
-    return Model(written(network, chosen), text, tuple(ends), chosen)
+    return Model(programs(network, chosen), text, tuple(ends), chosen)
 
 
 def _try(text: Text, path: Path) -> None:

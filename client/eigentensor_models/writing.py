@@ -1,7 +1,8 @@
-"""The program that writes: it reads the token at a position and writes the next one (`eigentensor_client.writing`)."""
+"""The programs of a model: one reads the token at a position and writes the next one, one reads a chunk of tokens at
+once (`eigentensor_client.writing`)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,21 @@ _DTYPES = {
 }  # fmt: skip
 
 
+#: Tokens that are read at once, at most.
+CHUNK = 64
+APART = 512  #: positions: rows of so many, or of multiples, would share the same lines of a processor's cache
+
+
 class Writer:
     """A decoder at work. Position 0 stands before the text: no other one sees it."""
 
     def __init__(self, decoder: Decoder, context: int) -> None:
         """`context` tokens are the longest text."""
-        self.decoder, self.length = decoder, context
-        self.cache = Cache(decoder.architecture, context)
+        self.decoder, self.context, self.chunk = decoder, context, min(CHUNK, context)
+        self.length = -(-context // self.chunk) * self.chunk  # so that each chunk is whole
+        if self.length % APART == 0:
+            self.length += self.chunk
+        self.cache = Cache(decoder.architecture, self.length, self.chunk)
         self.tokens = Tensor.zeros(context + 1, dtype=dtypes.int32).contiguous().realize()
 
     def states(self) -> dict[str, Tensor]:
@@ -40,35 +49,72 @@ class Writer:
         self, prompt: Tensor, position: UOp, temperature: Tensor, top_k: Tensor, top_p: Tensor, **drawn: Tensor
     ) -> Tensor:
         """All tokens so far and the next one, which is the prompt's where it has one: not less than zero."""
-        places = Tensor.arange(self.length + 1)
+        places = Tensor.arange(self.context + 1)
         here = places[position : position + 1]
         token = self.tokens[position : position + 1]
-        x = self.decoder(token, Place(position, 1, self.length), self.cache)
-        scores = self.decoder.scores(x).flatten()
+        scores = self.decoder.scores(self._decoded(token, Place(position, 1, self.length))).flatten()
         among = allowed(scores, temperature, top_k, top_p)
         new = sampled(scores, temperature, position=here.cast(dtypes.uint32), among=among, **drawn)
         following = (prompt < 0).where(new, prompt)
         return self.tokens.assign((places == here + 1).where(following, self.tokens))
 
-    def scored(self, token: Tensor, position: UOp) -> Tensor:
-        """The scores (vocabulary,) of what follows the token (1,) at a position."""
-        return self.decoder.scores(self.decoder(token, Place(position, 1, self.length), self.cache)).flatten()
+    def read(
+        self, prompt: Tensor, position: UOp, temperature: Tensor, top_k: Tensor, top_p: Tensor, **drawn: Tensor
+    ) -> Tensor:
+        """The same of a chunk: of the token at a position and those of the prompt that follow it there."""
+        places = Tensor.arange(self.context + 1)
+        here = places[position : position + 1]
+        padding = ((0, self.length - self.context),)
+        row = prompt.pad(padding, value=-1)[position : position + self.chunk]
+        tokens = self.tokens.pad(padding)[position : position + self.chunk]
+        is_first = Tensor.arange(self.chunk) == 0
+        are = is_first | (row >= 0)
+        x = self._decoded(
+            (row >= 0).where(row, is_first.where(tokens, 0)), Place(position, self.chunk, self.length, are=are)
+        )
+        last = are.cast(dtypes.int32).sum().reshape(1) - 1
+        scores = self.decoder.scores(x[0][last]).flatten()
+        among = allowed(scores, temperature, top_k, top_p)
+        new = sampled(scores, temperature, position=(here + last).cast(dtypes.uint32), among=among, **drawn)
+        following = (prompt < 0).where(new, prompt)
+        is_new = (places > here) & (places <= here + last + 1)
+        return self.tokens.assign(is_new.where(following, self.tokens))
+
+    def scored(self, tokens: Tensor, position: UOp) -> Tensor:
+        """The scores (vocabulary,) of what follows a token (1,) at a position, or (chunk, vocabulary) of those that
+        follow each of a chunk (chunk,)."""
+        count = int(tokens.shape[0])
+        scores = self.decoder.scores(self._decoded(tokens, Place(position, count, self.length)))
+        return scores.flatten() if count == 1 else scores[0]
+
+    def _decoded(self, tokens: Tensor, place: Place) -> Tensor:
+        return self.decoder(tokens, place, self.cache)
 
 
-def written(network: Network, context: int) -> GraphProgram:
-    """The program that writes, repeated as often as the context has tokens; its weights are mapped, not read.
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The program that writes, a token with each repeat, and the one that reads, a chunk with each repeat: of the same
+    inputs, weights and states."""
+
+    writer: GraphProgram
+    reader: GraphProgram
+
+
+def programs(network: Network, context: int) -> Programs:
+    """The programs of a model for texts of so many tokens; its weights are mapped, not read.
 
     Raises BindingError for a context that the model was not made for.
     """
     writer, weights = writer_of(network, context)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
-    return _captured(writer.write, inputs, writer, weights, network)
+    both = ((writer.write, 1), (writer.read, writer.chunk))
+    return Programs(*(_captured(function, inputs, writer, weights, network, stride) for function, stride in both))
 
 
-def scoring(network: Network, context: int) -> GraphProgram:
-    """The program that scores what follows a token; its states are keys and values."""
+def scoring(network: Network, context: int, count: int = 1) -> GraphProgram:
+    """The program that scores what follows a token, or each of a chunk of `count`; its states are keys and values."""
     writer, weights = writer_of(network, context)
-    return _captured(writer.scored, {"token": np.zeros(1, np.int32)}, writer, weights, network)
+    return _captured(writer.scored, {"tokens": np.zeros(count, np.int32)}, writer, weights, network, count)
 
 
 def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]]:
@@ -91,11 +137,13 @@ def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]
 
 
 def _captured(
-    function: Callable[..., Tensor], inputs: Mapping[str, Any], writer: Writer, weights: dict[str, Tensor], of: Network
-) -> GraphProgram:
-    variables = {"position": (0, writer.length - 1, 1)}
+    function: Callable[..., Tensor], inputs: Mapping[str, Any], writer: Writer, weights: dict[str, Tensor], of: Network,
+    stride: int,
+) -> GraphProgram:  # fmt: skip
+    repeats = -(-writer.context // stride)
+    variables = {"position": (0, (repeats - 1) * stride, stride)}
     tensors = {**weights, **writer.states()}
-    graph = capture(function, inputs, tensors, variables=variables, max_repeat=writer.length)
+    graph = capture(function, inputs, tensors, variables=variables, max_repeat=repeats)
     parts = _parts(of)
     return replace(graph, weights={name: parts[name].array for name in graph.weights})
 

@@ -314,7 +314,7 @@ def rows_of(app: "App") -> list[list[str]]:
     model = [["model", f"{app.model.kind}, tokenizer {app.model.tokenizer}"]] if app.model else []
     rows = [["rows", f"1 to {app.rows.count} in a request, of {', '.join(app.rows.inputs)}"]] if app.rows else []
     market = f"network {app.market.network}, chain {app.market.domain.chain_id}" if app.market else "this machine"
-    roots = {"weights": app.weights, "states": app.states}
+    roots = {"reads prompts": app.reader, "weights": app.weights, "states": app.states}
     return [
         ["app", f"{app.name}, version {app.version}"],
         ["deployed", app.created],

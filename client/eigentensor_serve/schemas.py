@@ -135,6 +135,8 @@ class App(TypedDict):
     """Wei that a day (UTC) may cost; null: no limit of its own."""
     rows: NotRequired[AppRows | None]
     """Which rows a request may leave out; null: none."""
+    reader: NotRequired[Name | None]
+    """The program that reads prompts for a model that writes; null: none does."""
     served: NotRequired[int]
     """The version that is served now."""
     versions: NotRequired[list[int]]

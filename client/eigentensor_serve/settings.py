@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     max_waiting: int = Field(64, gt=0, description="with `local`: executions that may wait for their turn")
     max_evaluations: int = Field(10**12, gt=0, description="with `local`: what one execution may take")
     max_memory: int = Field(8 << 30, gt=0, description="with `local`: bytes that one execution may take")
+    max_prefixes: int = Field(2 << 30, ge=0, description="with `local`: bytes of what was left when prompts were read")
     origins: tuple[str, ...] = Field((), description="origins whose pages may call, as a JSON list; none by default")
 
     @model_validator(mode="after")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tinygrad import Tensor, UOp
 
 from eigentensor import reference
 from eigentensor.cache import Cache
+from eigentensor.capture import capture
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.expression import Array, Axis, binary, const, counter, load
 from eigentensor.program.model import Body
@@ -157,3 +159,27 @@ def _inner(schedule: Schedule) -> tuple[bool, int, int]:
 
 def _last_axis(schedule: Schedule) -> tuple[int, int, int]:
     return schedule.lanes, -1 if schedule.vector is None else -schedule.vector, schedule.columns
+
+
+def test_of_a_tile_beyond_what_a_variable_bounds_nothing_is_computed(tmp_path: Path) -> None:
+    """Rows of a product that are written so far: the same bits for all schedules, wherever in a tile the bound is."""
+
+    def written(x: Tensor, table: Tensor, position: UOp) -> Tensor:
+        return (Tensor.arange(70) < position + 1).where(x @ table, -1)
+
+    arrays = {
+        n: np.random.default_rng(7).standard_normal(s, np.float32) for n, s in (("x", (5, 9)), ("table", (9, 70)))
+    }
+    of = capture(written, arrays, variables={"position": (0, 69)}).program
+    (body,) = (body for body in of.bodies if body.reduce_ranges)
+    here = toolchain.local()
+    for schedule in candidates(body, here.target)[::4]:
+        kind = Chosen(here.identity, here.target, here.command, schedule)
+        assert "continue;" in kind.source(body)
+        compiled = CompiledGraph(of, arrays, cache=Cache(tmp_path), toolchain=kind)
+        for position in (0, 14, 15, 16, 63, 69):
+            expected = reference.execute(of, arrays, {"position": position})
+            assert (
+                compiled.run({}, {"position": position}).outputs["output"].tobytes()
+                == expected.outputs["output"].tobytes()
+            )

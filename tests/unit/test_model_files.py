@@ -13,7 +13,7 @@ from eigentensor.errors import BindingError, ConfigError, TensorFileError
 from eigentensor_models.families import architecture_of
 from eigentensor_models.folder import read_network
 from eigentensor_models.model import load
-from eigentensor_models.writing import written
+from eigentensor_models.writing import programs
 from support.vectors.model_texts import FOLDER as TEXTS
 from support.vectors.models import FOLDER, MODELS
 
@@ -156,7 +156,7 @@ def test_a_context_that_the_model_was_not_made_for_is_refused() -> None:
     network = read_network(FOLDER / "phi3")  # LongRoPE: 512 positions, of which the first 128 have factors of their own
     for context in (1, 129):
         with pytest.raises(BindingError, match="the model was made for 2 to 128"):
-            written(network, context)
+            programs(network, context)
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:

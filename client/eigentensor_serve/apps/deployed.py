@@ -62,12 +62,19 @@ class Deployed:
 
     def program(self, app: App) -> Program:
         """The program of an app."""
-        program = self._programs.get(app.program)
+        return self._program(app.program)
+
+    def reader(self, app: App) -> Program | None:
+        """The program that reads for an app that writes, if it has one."""
+        return None if app.reader is None else self._program(app.reader)
+
+    def _program(self, uuid: str) -> Program:
+        program = self._programs.get(uuid)
         if program is None:
-            program = decode(self.apps.store.read(app.program))
+            program = decode(self.apps.store.read(uuid))
             if len(self._programs) >= _PROGRAMS:
                 self._programs.clear()
-            self._programs[app.program] = program
+            self._programs[uuid] = program
         return program
 
     def tokenizer(self, app: App) -> Tokenizer:
@@ -83,15 +90,17 @@ class Deployed:
         variables: dict[str, int] | None = None,
         repeat: int = 1,
         states: str | None = None,
+        uuid: str | None = None,
     ) -> Ask:
-        """A task of an app, from its first states unless others are named; rows that are missing are filled up.
+        """A task of an app, from its first states unless others are named; rows that are missing are filled up. `uuid`
+        is that of the program if it is not the app's own.
 
         Raises BindingError for rows that it does not take.
         """
         inputs, cut = (inputs, None) if app.rows is None else app.rows.filled(inputs)
         return Ask(
             program=program,
-            uuid=app.program,
+            uuid=uuid or app.program,
             inputs=inputs,
             terms=app.terms or Terms(max_price=0),
             weights=app.weights,

@@ -14,7 +14,7 @@ from eigentensor_client.byte_pairs import BytePairs
 from eigentensor_client.client import Client
 from eigentensor_client.files import read_tensors
 from eigentensor_client.inputs import existing
-from eigentensor_client.orders import Roots, Terms, Work
+from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import Plan
 from eigentensor_client.sources import captured, is_captured, read_program
 from eigentensor_client.transfer import Keeper, Part, Report, silent
@@ -27,13 +27,15 @@ from eigentensor_serve.rows import Rows
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an app is made of, read: weights and states are tensors, or the root of some."""
+    """What an app is made of, read: weights and states are tensors, or the root of some; `reader` is the program that
+    reads for one that writes."""
 
     program: Program
     weights: Part
     states: Part
     model: Model | None
     rows: Rows | None = None
+    reader: Program | None = None
 
     @property
     def step(self) -> int:
@@ -108,8 +110,10 @@ def read_named(
 def _language_model(model: LanguageModel, apps: Apps) -> Parts:
     tokenizer = apps.store.put(model.text.to_bytes())
     chat = Chat(tokenizer, end=model.ends[0], ends=model.ends[1:])
-    chat.fit(model.graph.program, model.text)
-    return Parts(model.graph.program, dict(model.graph.weights), dict(model.graph.states), chat)
+    writer, reader = model.programs.writer, model.programs.reader.program
+    chat.fit(writer.program, model.text)
+    chat.fit_reader(writer.program, reader)
+    return Parts(writer.program, dict(writer.weights), dict(writer.states), chat, reader=reader)
 
 
 def with_rows(parts: Parts, names: Sequence[str]) -> Parts:
@@ -142,24 +146,34 @@ def deploy_paid(
     The client keeps its blobs in the store of the apps. Raises what `Client.plan` raises, StoreError, BindingError.
     """
     client.check_program(parts.program, terms, parts.step)
-    roots = transfer.upload_fixed(client.gateway, parts.program, parts.weights, parts.states, report)
+    if parts.reader is not None:
+        client.check_program(parts.reader, terms)
+    app = _app(name, parts, client.gateway, report)
     market = Market(client.network.name, client.network.deployment.domain)
-    app = _app(name, roots, parts)
     app = apps.add(replace(app, market=market, terms=terms, stage=stage, budget=budget))
-    work = Work(parts.program, {}, roots.weights, roots.states, repeat=parts.step)
+    weights, states = (_root(root) for root in (app.weights, app.states))
+    work = Work(parts.program, {}, weights, states, repeat=parts.step)
     return app, client.estimate(work, terms)
 
 
 def deploy_local(apps: Apps, name: str, parts: Parts) -> App:
     """As `deploy`, for this machine alone: what is named by a uuid must be here. Raises BlobNotFound, BindingError."""
-    roots = transfer.upload_fixed(Here(apps.store), parts.program, parts.weights, parts.states)
-    return apps.add(_app(name, roots, parts))
+    return apps.add(_app(name, parts, Here(apps.store)))
 
 
-def _app(name: str, roots: Roots, parts: Parts) -> App:
+def _app(name: str, parts: Parts, keeper: Keeper, report: Report = silent) -> App:
+    """The app of parts that are kept now."""
+    roots = transfer.upload_fixed(keeper, parts.program, parts.weights, parts.states, report)
+    reader = None
+    if parts.reader is not None:
+        reader = transfer.upload_fixed(keeper, parts.reader, roots.weights, roots.states, report).program.hex()
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     weights, states = (root.hex() if any(root) else None for root in (roots.weights, roots.states))
-    return App(name, 0, created, roots.program.hex(), weights, states, parts.model, rows=parts.rows)
+    return App(name, 0, created, roots.program.hex(), weights, states, parts.model, rows=parts.rows, reader=reader)
+
+
+def _root(name: str | None) -> Part:
+    return {} if name is None else bytes.fromhex(name)
 
 
 def _part(word: str | None) -> Part:

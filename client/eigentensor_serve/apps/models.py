@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eigentensor.errors import BindingError, ConfigError
+from eigentensor.lowering.build import NAME as FINGERPRINT
 from eigentensor.program import DType, Program, Role
 from eigentensor_client.byte_pairs import END
 from eigentensor_client.tokenizer import Tokenizer
@@ -72,6 +73,30 @@ class Chat:
                 f"a program that writes is repeated up to its context, {context} times, has states, and a step is not "
                 f"longer; this one is repeated up to {program.max_repeat} times, with a step of {self.step}",
                 fix="Capture it with max_repeat.",
+            )
+
+    def fit_reader(self, program: Program, reader: Program) -> None:
+        """Raises BindingError for a program that does not read for the one that writes."""
+        roles = (Role.INPUT, Role.WEIGHT, Role.STATE)
+        parts, others = ({role: one.named(role) for role in roles} for one in (program, reader))
+        results, of_other = (
+            {(r.kind, r.name): (r.shape, one.parameter(r.buffer).dtype) for r in one.results if r.name != FINGERPRINT}
+            for one in (program, reader)
+        )
+        (position,) = reader.variables or (None,)
+        context = self.context(program)
+        is_reader = (
+            position is not None
+            and (position.name, position.minimum) == ("position", 0)
+            and 1 < position.stride <= context
+            and position.maximum + position.stride >= context
+            and reader.max_repeat * position.stride >= context
+        )
+        if not is_reader or parts != others or results != of_other:
+            raise BindingError(
+                "a program that reads has the inputs, weights, states and outputs of the one that writes, and a "
+                "variable `position`, from 0 by a chunk up to the last one",
+                fix="Capture both of one decoder.",
             )
 
     @staticmethod

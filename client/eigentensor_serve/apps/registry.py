@@ -48,7 +48,8 @@ class App:
     """One version of an app. Roots are hex, None where the program has no such part; amounts are wei.
 
     `market` and `terms` are None for an app that this machine executes itself; `budget` is what a day may cost;
-    `rows` says of which inputs a request may have fewer rows than the program.
+    `rows` says of which inputs a request may have fewer rows than the program; `reader` is the program that reads for a
+    model that writes, if it has one.
     """
 
     name: str
@@ -63,6 +64,7 @@ class App:
     stage: str = "result"
     budget: int | None = None
     rows: Rows | None = None
+    reader: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """`eigentensor.app/1`, without what it takes and gives."""
@@ -80,6 +82,7 @@ class App:
             "stage": self.stage,
             "budget": None if self.budget is None else str(self.budget),
             "rows": self.rows and self.rows.to_json(),
+            "reader": self.reader,
         }
 
     @classmethod
@@ -96,12 +99,13 @@ class App:
             stage=str(values["stage"]),
             budget=None if budget is None else int(budget),
             rows=Rows.from_json(rows) if (rows := values.get("rows")) else None,  # earlier versions had none
+            reader=values.get("reader"),
         )
 
     @property
     def blobs(self) -> set[str]:
         """The names in the store of what it is made of."""
-        parts = (self.program, self.weights, self.states, self.model and self.model.tokenizer)
+        parts = (self.program, self.reader, self.weights, self.states, self.model and self.model.tokenizer)
         return {part for part in parts if part}
 
 

@@ -7,20 +7,21 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
+import numpy as np
 import structlog
 
 from eigentensor.errors import EigenTensorError
 from eigentensor.program import Role
 from eigentensor.web.problems import of_error
 from eigentensor_client import writing
-from eigentensor_client.writing import SEEDS
+from eigentensor_client.writing import SEEDS, Step
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.models import Chat
 from eigentensor_serve.apps.registry import App
 from eigentensor_serve.ledger import Job
 from eigentensor_serve.openai.chat import Answer, ChatRequest, TextRequest, read
 from eigentensor_serve.openai.errors import of_problem
-from eigentensor_serve.openai.texts import Writers
+from eigentensor_serve.openai.texts import Programs, Writers
 
 _log = structlog.get_logger(__name__)
 
@@ -33,14 +34,15 @@ class Completion:
         assert isinstance(app.model, Chat)
         self.deployed, self.app, self.chat, self.request, self.key = deployed, app, app.model, request, key
         self.is_chat = isinstance(request, ChatRequest)
-        self.program, pairs = deployed.program(app), deployed.tokenizer(app)
+        self.programs, pairs = Programs.of(deployed, app), deployed.tokenizer(app)
         chance = secrets.randbelow(SEEDS) if key is None else int(hashlib.sha256(key.encode()).hexdigest()[:16], 16)
-        self.context = self.chat.context(self.program)
-        self.inputs = self.program.named(Role.INPUT)
+        self.context = self.chat.context(self.programs.writer)
+        self.inputs = self.programs.writer.named(Role.INPUT)
         self.wanted = read(request, self.chat, pairs, self.context, chance, self.inputs)
         self.answer = Answer(pairs, (self.chat.end, *self.chat.ends), self.wanted.most, self.wanted.stops)
         self.jobs: list[Job] = []
         self.text = ""
+        self.known = 0  # tokens of the prompt that need not be read again
         self.named = {
             "id": f"{'chatcmpl' if self.is_chat else 'cmpl'}-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -50,18 +52,30 @@ class Completion:
 
     async def pieces(self, writers: Writers, caller: str) -> AsyncGenerator[str]:
         """The text as it becomes certain, a piece for each execution, empty ones too."""
-        position, prompt = 0, self.wanted.prompt
-        async with writers.writer(self.app, self.program, caller, self.key) as writer:
+        prompt, sampling = self.wanted.prompt, self.wanted.sampling
+        async with writers.writer(self.programs, caller, self.key) as writer:
             self.jobs = writer.jobs
+            position = self.known = await writer.begin(prompt)
+            read = writing.reading(self.context, prompt, position, self.programs.chunk, sampling, self.inputs)
+            if read is not None:
+                most = await writer.most(read.stride)
+                for done in range(0, read.repeat, most):
+                    yield self._taken(part := read.part(done, most), await writer.write(part))
+                position = read.last
+            prompt = prompt[position:]
             while self.answer.finish is None:
                 most = await writer.most()
                 # As many as fill its last execution: so the first ones are there soon.
                 count = min(self.chat.step, self.wanted.most - self.answer.tokens, most - len(prompt) % most)
-                step = writing.step(self.context, position, prompt, count, self.wanted.sampling, self.inputs)
-                piece = self.answer.take(step.new(await writer.write(step)))
-                position, prompt = position + step.repeat, ()
-                self.text += piece
-                yield piece
+                step = writing.step(self.context, position, prompt, count, sampling, self.inputs)
+                yield self._taken(step, await writer.write(step))
+                position, prompt = step.last, ()
+
+    def _taken(self, step: Step, tokens: np.ndarray[Any, Any]) -> str:
+        """The text that is certain now and was not before."""
+        piece = self.answer.take(step.new(tokens))
+        self.text += piece
+        return piece
 
     def whole(self) -> dict[str, Any]:
         """The answer in one object."""
@@ -111,9 +125,15 @@ class Completion:
     def _choice(message: dict[str, Any], finish: str | None) -> dict[str, Any]:
         return {"index": 0, **message, "logprobs": None, "finish_reason": finish}
 
-    def _usage(self) -> dict[str, int]:
+    def _usage(self) -> dict[str, Any]:
         prompt, written = len(self.wanted.prompt), self.answer.tokens
-        return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+        known = {"cached_tokens": self.known}
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": written,
+            "total_tokens": prompt + written,
+            "prompt_tokens_details": known,
+        }
 
     def _proof(self) -> dict[str, Any]:
         """What OpenAI's answers do not have: the tasks behind this one, and what repeats it."""

@@ -54,6 +54,14 @@ class Choice(TypedDict):
 
 
 @documented
+class PromptTokens(TypedDict):
+    """What became of the tokens that were given."""
+
+    cached_tokens: int
+    """Those that were read for another text, and are not paid for again."""
+
+
+@documented
 class Usage(TypedDict):
     """Tokens that were counted."""
 
@@ -63,6 +71,8 @@ class Usage(TypedDict):
     """Those that were written."""
     total_tokens: int
     """All of them."""
+    prompt_tokens_details: NotRequired[PromptTokens]
+    """Of a text, how many of those that were given need not be read."""
 
 
 @documented

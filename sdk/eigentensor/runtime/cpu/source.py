@@ -167,6 +167,8 @@ class _Writer:
 
     def level(self, level: int) -> None:
         """Everything whose innermost output loop this is, and what is packed before the loop over rows."""
+        if level == len(self.loops) and self.end is not None:
+            self.skip(*self.end)
         self.values(level, 0, len(self.body.instructions))
         if level == len(self.loops) - 1 and not self.schedule.panel:
             self.pack()
@@ -189,6 +191,33 @@ class _Writer:
         loops = enumerate(self.loops, 1)
         return max((i for i, loop in loops if loop.axis in depends and not loop.in_blocks), default=0)
 
+    @cached_property
+    def end(self) -> tuple[int, int, int] | None:
+        """Axis, bound and value, if there is a constant along an axis beyond what variables bound."""
+        instructions, last = self.body.instructions, self.body.instructions[-1]
+        if last.op is not Op.WHERE or instructions[last.c].op is not Op.CONST or self.schedule.panel:
+            return None
+        for within in self.conjuncts(instructions[last.a]):
+            counter = instructions[within.a]
+            counter = instructions[counter.a] if counter.op is Op.CAST else counter
+            is_bound = within.op is Op.CMPLT and counter.op is Op.RANGE and counter.a < self.analysis.outputs
+            if is_bound and not self.analysis.depends[within.b] and instructions[within.b].op is not Op.CONST:
+                return counter.a, within.b, last.c
+        return None
+
+    def conjuncts(self, condition: Instruction) -> Iterator[Instruction]:
+        if condition.op is Op.AND:
+            for number in (condition.a, condition.b):
+                yield from self.conjuncts(self.body.instructions[number])
+        else:
+            yield condition
+
+    def skip(self, axis: int, bound: int, value: int) -> None:
+        """A tile that begins beyond a variable's bound: there may be many, and nothing of them is to be computed."""
+        with self.text.block(f"if (i{axis} >= {self.tile.value(bound, 0, 0, False)})"):
+            self.store(value)
+            self.text.line("continue;")
+
     # The result
 
     def steps_of(self, part: Part) -> dict[int, int]:
@@ -196,8 +225,9 @@ class _Writer:
         strides = (self.analysis.strides(axis)[part.place] for axis in range(self.analysis.outputs))
         return {axis: stride for axis, stride in enumerate(strides) if stride is not None}
 
-    def store(self) -> None:
-        last = len(self.body.instructions) - 1
+    def store(self, number: int | None = None) -> None:
+        """Writes a tile of the last value, or of another one."""
+        last = len(self.body.instructions) - 1 if number is None else number
         dtype, s, extents = self.body.parameters[0].dtype, self.schedule, self.body.output_ranges
         step = {axis: prod(extents[axis + 1 :]) for axis in range(len(extents))}
         place = " + ".join(f"i{axis} * {step[axis]}" for axis in step) or "0"
