@@ -73,6 +73,13 @@ class Options:
             raise self.wrong(f"{name} is not a list of numbers above zero", "Look at that line.")
         return [float(value) for value in values]
 
+    def wholes(self, name: str) -> list[int] | None:
+        """A list of numbers from zero on; none if it is not there."""
+        values: list[int] | None = self._left.pop(name, None)
+        if values is not None and (type(values) is not list or any(type(v) is not int or v < 0 for v in values)):
+            raise self.wrong(f"{name} is not a list of numbers", "Look at that line.")
+        return values
+
     def room(self, name: str) -> "Options | None":
         """An object in it."""
         values = self._left.pop(name, None)

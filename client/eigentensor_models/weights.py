@@ -1,6 +1,7 @@
 """A model's weights in safetensors files, one or several with an index; held to the shapes of its architecture."""
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """A matrix in blocks of 32 (`matrices.Blocks`): int8, or uint8 of two each, and a float16 for each block."""
+    """A matrix, or several, in blocks of 32 (`matrices.Blocks`): int8, or uint8 of two each, and a float16 for each
+    block."""
 
     values: npt.NDArray[Any]
     scales: npt.NDArray[np.float16]
@@ -49,7 +51,7 @@ class Quantised:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the matrix."""
-        return self.scales.shape[0], self.scales.shape[1] * BLOCK
+        return *self.scales.shape[:-1], self.scales.shape[-1] * BLOCK
 
     def parts(self, name: str) -> dict[str, Weight]:
         """The tensors of a program that it is, by their names."""
@@ -84,6 +86,17 @@ def read_folder(folder: Path) -> dict[str, Weight]:
                 )
             weights[name] = Weight(entry.dtype, arrays[name])
     return weights
+
+
+def together(parts: Sequence[Weight]) -> Weight:
+    """Tensors of one dtype and shape as one with an axis before: copied into a file without a name, not into memory."""
+    first = parts[0]
+    with tempfile.TemporaryFile() as file:
+        whole = np.memmap(file, first.array.dtype, "w+", shape=(len(parts), *first.shape))
+        for number, part in enumerate(parts):
+            whole[number] = part.array
+    whole.flags.writeable = False
+    return Weight(first.dtype, whole)
 
 
 def held_to(weights: Mapping[str, Kept], shapes: Mapping[str, tuple[int, ...]], what: str) -> dict[str, Kept]:

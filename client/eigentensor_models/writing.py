@@ -84,7 +84,7 @@ def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]
     for name, kept in network.weights.items():
         if isinstance(kept, Quantised):
             matrices[name] = Blocks(stand_ins[f"{name}.values"], stand_ins[f"{name}.scales"])
-        elif len(kept.shape) == 2:
+        elif len(kept.shape) > 1:
             matrices[name] = Floats(stand_ins[name])
     vectors = {name: stand_ins[name] for name, kept in network.weights.items() if len(kept.shape) == 1}
     return Writer(Decoder(architecture, matrices, vectors), context), stand_ins

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 from eigentensor.capture import GraphProgram
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client import writing
-from eigentensor_client.writing import Sampling
+from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.folder import read_network
 from eigentensor_models.writing import scoring, written
 from support.vectors.models import COUNT, FOLDER, MODELS, SIZES, expected
@@ -48,7 +48,7 @@ def test_a_program_that_writes_writes_the_tokens_of_transformers(name: str) -> N
     arrays = load_file(FOLDER / name / "expected.safetensors")
     context = len(arrays["prompt"]) + COUNT + 1
     graph = written(read_network(FOLDER / name), context)
-    step = writing.step(context, 0, arrays["prompt"].tolist(), COUNT, Sampling())
+    step = writing.step(context, 0, arrays["prompt"].tolist(), COUNT, Sampling(), (*SAMPLED, *LIMITS))
     results = compiled(graph).run(dict(step.inputs), dict(step.variables), step.repeat)
     assert step.new(results.outputs["output"]) == arrays["tokens"].tolist()
     assert all(np.shares_memory(array, graph.weights[name]) for name, array in graph.weights.items())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from eigentensor_models.architecture import Attention, Rotary
+from eigentensor_models.architecture import Attention, Experts, Rotary
 from eigentensor_models.options import Options
 from eigentensor_models.rotary import Turning, rotary
 
@@ -83,3 +83,12 @@ def late_windows(options: Options, embedded: Rotary) -> tuple[Attention, ...]:
         kinds(options, number, usual),
         {FULL: Attention(embedded), SLIDING: Attention(embedded, window)},
     )
+
+
+def experts(options: Options, number: int, chosen: int, hidden: int) -> Experts:
+    """So many experts, of which each token takes `num_experts_per_tok`, or as many as is usual."""
+    options.ignore("output_router_logits", "router_aux_loss_coef")
+    few = options.whole("num_experts_per_tok", chosen)
+    if few > number or number > 1024:
+        raise options.wrong(f"{few} of {number} experts cannot be chosen", "Look at num_experts_per_tok.")
+    return Experts(number, few, hidden)
