@@ -6,6 +6,14 @@ from typing import Protocol
 
 from tinygrad import Tensor, dtypes
 
+from eigentensor.numerics.dtypes import DType
+
+#: tinygrad's names for what files have.
+DTYPES = {
+    DType.FLOAT32: dtypes.float32, DType.FLOAT16: dtypes.float16, DType.BFLOAT16: dtypes.bfloat16,
+    DType.INT8: dtypes.int8, DType.UINT8: dtypes.uint8,
+}  # fmt: skip
+
 
 class Matrix(Protocol):
     """(rows, columns), or more of them with axes before these, whatever it is kept as."""

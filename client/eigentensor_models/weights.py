@@ -20,7 +20,7 @@ BLOCK = 32  #: elements that have one scale
 FILES = 4096  #: at most, that a model consists of
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 #: Tensors that old files have beside the weights: they follow from the configuration.
-_IDLE = ("rotary_emb.inv_freq", "attn.masked_bias")
+_IDLE = ("rotary_emb.inv_freq", "attn.masked_bias", "position_ids")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from eigentensor_models.rotary import Turning, rotary
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 #: Options that change nothing that a trained model computes.
-_IDLE = (
+IDLE = (
     "architectures", "auto_map", "_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache",
     "cache_implementation", "initializer_range", "attention_dropout", "pretraining_tp", "is_decoder", "return_dict",
     "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id", "mask_token_id",
@@ -19,7 +19,7 @@ _IDLE = (
 
 def sizes(options: Options, epsilon: float = 1e-6) -> dict[str, Any]:
     """The fields of an architecture that every configuration has, under the same names. Raises ConfigError."""
-    options.ignore(*_IDLE)
+    options.ignore(*IDLE)
     options.only("is_encoder_decoder", False)
     options.only("add_cross_attention", False)
     width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
