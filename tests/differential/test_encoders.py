@@ -13,12 +13,11 @@ from eigentensor_models.options import read_object
 from support.vectors.encoders import FOLDER, MODELS, expected
 
 TOLERANCE = 2e-4  # of the results' root mean square
-QUICK = ("minilm", "vit")
 PARTS = [(name, part) for name in MODELS for part in (("text", "image") if name == "clip" else (None,))]
 
 
 @pytest.mark.parametrize(
-    ("name", "part"), [p if p[0] in QUICK else pytest.param(*p, marks=pytest.mark.slow) for p in PARTS]
+    ("name", "part"), [p if p[0] == "minilm" else pytest.param(*p, marks=pytest.mark.slow) for p in PARTS]
 )
 def test_results_are_those_of_transformers(name: str, part: str | None) -> None:
     arrays = load_file(FOLDER / name / "expected.safetensors")

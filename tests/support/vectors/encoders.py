@@ -45,6 +45,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "whisper": ("WhisperForConditionalGeneration", WHISPER, "bfloat16", ()),
 }
 LENGTHS = (11, 4, 1)  # of three texts
+SENTENCES = ("a program", "Results, checked by others: café.", "x")  # as minilm's tokenizer splits them
 
 
 def written(name: str) -> None:
@@ -65,6 +66,25 @@ def written(name: str) -> None:
     model.to(getattr(torch, dtype)).save_pretrained(FOLDER / name)
     if ways:
         _pooled(FOLDER / name, ways)
+    if name == "minilm":
+        _tokenizer().save(str(FOLDER / name / "tokenizer.json"))
+
+
+def _tokenizer() -> Any:
+    """Pieces of words in lower case, between [CLS] and [SEP], as BERT has them."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    letters = "abcdefghijklmnopqrstuvwxyz,.:"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{one}" for one in letters), "program", "result", "##s"]
+    vocabulary = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    ends = [(word, vocabulary[word]) for word in ("[CLS]", "[SEP]")]
+    made.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", ends)
+    made.enable_truncation(8)  # which is not looked at
+    return made
 
 
 def _pooled(folder: Path, ways: tuple[str, ...]) -> None:
@@ -126,9 +146,22 @@ def expected(name: str) -> dict[str, np.ndarray[Any, Any]]:
             base = getattr(model, model.base_model_prefix, model)
             hidden = base(**seen).last_hidden_state
             arrays = {**texts, "output": _vectors(hidden, texts["mask"], ways)}
+            if name == "minilm":
+                arrays["sentences"] = torch.cat([_vectors(*_read(base, text), ways) for text in SENTENCES])
     types = {np.dtype(np.int64): np.int32}
     arrays = {word: np.array(tensor) for word, tensor in arrays.items()}
     return {word: array.astype(types.get(array.dtype, array.dtype)) for word, array in arrays.items()}
+
+
+def _read(model: Any, text: str) -> tuple[Any, Any]:
+    """What comes out for a text, and its mask."""
+    import torch
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(FOLDER / "minilm" / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokens = torch.tensor([tokenizer.encode(text).ids])
+    return model(tokens).last_hidden_state, torch.ones_like(tokens)
 
 
 def _vectors(hidden: Any, mask: Any, ways: tuple[str, ...]) -> Any:
