@@ -14,7 +14,7 @@ _IDLE = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "gradient_checkpointing", "dropout",
     "initializer_factor", "attention_dropout", "tie_word_embeddings", "directionality", "pooler_fc_size",
     "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
-    "add_cross_attention", "bad_words_ids", "begin_suppress_tokens", "cross_attention_hidden_size",
+    "bad_words_ids", "begin_suppress_tokens", "cross_attention_hidden_size",
     "decoder_start_token_id", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
     "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id", "forced_eos_token_id",
     "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
@@ -51,9 +51,9 @@ class Encoder(Protocol):
 
 def layers(options: Options, at: str, names: Names, epsilon: float, activation: str, *, norms_first: bool) -> Layers:
     """The layers that a configuration describes under the names that most have. Raises ConfigError."""
-    options.ignore(*common.IDLE, *_IDLE)
     for flag in ("is_decoder", "is_encoder_decoder", "add_cross_attention"):
         options.only(flag, False)
+    options.ignore(*common.IDLE, *_IDLE)
     width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
     if width % heads:
         raise options.wrong(f"{width} cannot be cut into {heads} heads", "Look at hidden_size.")

@@ -9,8 +9,8 @@ from eigentensor.errors import ConfigError
 from eigentensor_models.options import Options, read_list, read_object
 
 MODULES = "modules.json"
-_WAYS = {"cls": "first", "mean": "mean", "max": "max", "mean_sqrt_len": "root"}
-_OTHERS = ("weightedmean", "lasttoken")
+_WAYS = {"cls_token": "first", "mean_tokens": "mean", "max_tokens": "max", "mean_sqrt_len_tokens": "root"}
+_SHORT = {"cls": "first", "mean": "mean", "max": "max", "mean_sqrt_len_tokens": "root"}  # of later versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +65,13 @@ def read_pooling(folder: Path) -> tuple[Pooling, int | None]:
 
 def _way(options: Options) -> str:
     options.ignore("word_embedding_dimension", "embedding_dimension", "include_prompt")
-    if (mode := _mode(options)) is not None:
-        options.close()
-        return mode
-    for name in _OTHERS:
-        options.only(f"pooling_mode_{name}", False)
-    usual = {"mean": True}
-    ways = [
-        way for name, way in _WAYS.items() if options.flag(f"pooling_mode_{name}{_last(name)}", usual.get(name, False))
-    ]
+    if options.has("pooling_mode"):
+        ways = [_SHORT[options.chosen("pooling_mode", "mean", *_SHORT)]]
+    else:
+        for name in ("weightedmean_tokens", "lasttoken"):
+            options.only(f"pooling_mode_{name}", False)
+        ways = [way for name, way in _WAYS.items() if options.flag(f"pooling_mode_{name}", name == "mean_tokens")]
     options.close()
     if len(ways) != 1:
         raise options.wrong(f"it has {len(ways)} ways of pooling", "One is known at a time.")
     return ways[0]
-
-
-def _mode(options: Options) -> str | None:
-    """The way by one word, as later versions say it."""
-    if not options.has("pooling_mode"):
-        return None
-    word = options.chosen("pooling_mode", "mean", *_WAYS, "mean_sqrt_len_tokens")
-    return _WAYS[word.removesuffix("_tokens")]
-
-
-def _last(name: str) -> str:
-    return "_token" if name == "cls" else "_tokens"

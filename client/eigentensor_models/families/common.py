@@ -6,6 +6,7 @@ from eigentensor_models.architecture import Attention, Experts, Rotary
 from eigentensor_models.options import Options
 from eigentensor_models.rotary import Turning, rotary
 
+LARGEST = 1 << 16  #: elements of a head
 FULL, SLIDING = "full_attention", "sliding_attention"
 #: Options that change nothing that a trained model computes.
 IDLE = (
@@ -28,12 +29,15 @@ def sizes(options: Options, epsilon: float = 1e-6) -> dict[str, Any]:
         raise options.wrong(f"{width} cannot be cut into {heads} heads", "Look at hidden_size.")
     if heads % key_heads:
         raise options.wrong(f"{heads} heads cannot share {key_heads} of keys", "Look at num_key_value_heads.")
+    size = options.whole("head_dim", width // heads)
+    if size > LARGEST:
+        raise options.wrong(f"a head has {size} elements", "Look at head_dim.")
     return {
         "vocabulary": options.whole("vocab_size"),
         "width": width,
         "heads": heads,
         "key_heads": key_heads,
-        "head_size": options.whole("head_dim", width // heads),
+        "head_size": size,
         "hidden": options.whole("intermediate_size"),
         "epsilon": options.number("rms_norm_eps", epsilon),
         "context": options.whole("max_position_embeddings"),

@@ -12,7 +12,7 @@ def read(options: Options) -> Architecture:
     """A window is one of all layers. Experts are `moe_intermediate_size` wide; their shares are those among the chosen
     if `norm_topk_prob` says so."""
     count = options.whole("num_local_experts", options.whole("num_experts", 128))
-    step, dense = options.whole("decoder_sparse_step", 1), options.wholes("mlp_only_layers") or []
+    step, dense = options.whole("decoder_sparse_step", 1), {*(options.wholes("mlp_only_layers") or ())}
     hidden, is_shared = options.whole("moe_intermediate_size", 768), options.flag("norm_topk_prob")
     window = options.whole("sliding_window", 4096) if options.flag("use_sliding_window") else None
     options.ignore("sliding_window", "max_window_layers")
