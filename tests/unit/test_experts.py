@@ -19,7 +19,7 @@ from eigentensor_models.experts import best
 from eigentensor_models.families import architecture_of
 from eigentensor_models.folder import Network, read_network
 from eigentensor_models.gguf_network import network_of
-from eigentensor_models.weights import Weight, read_folder
+from eigentensor_models.weights import Kept, Weight, read_folder
 from eigentensor_models.writing import scoring
 from support.vectors.gguf_models import FOLDER as GGUF
 from support.vectors.models import FOLDER
@@ -32,24 +32,32 @@ def test_the_best_come_first_and_of_equal_ones_the_first() -> None:
     assert chosen.tolist() == np.argsort(-scores, axis=1, kind="stable")[:, :3].tolist()
 
 
+def of_one_layer(count: int) -> Network:
+    """Mixtral's first layer with so many experts."""
+    whole = read_network(FOLDER / "mixtral")
+    assert whole.architecture.experts is not None
+    experts = replace(whole.architecture.experts, count=count)
+    architecture = replace(whole.architecture, experts=experts, layers=whole.architecture.layers[:1])
+    weights: dict[str, Kept] = {}
+    for name, shape in architecture.shapes().items():
+        kept = whole.weights[name].parts(name)[name]
+        weights[name] = Weight(kept.dtype, np.resize(kept.array, shape))
+    return Network(architecture, weights)
+
+
 def test_no_expert_is_read_but_the_chosen_ones() -> None:
     """Many more experts are hardly more work, and they are read without a look at each element's place."""
-    network = read_network(FOLDER / "mixtral")
-    assert network.architecture.experts is not None
-    few = scoring(network, 8)
-    many = replace(network.architecture, experts=replace(network.architecture.experts, count=64))
-    shapes = many.shapes()
-    weights = {n: Weight(kept.dtype, np.resize(kept.array, shapes[n])) for n, kept in network.weights.items()
-               if isinstance(kept, Weight)}  # fmt: skip
-    more = scoring(Network(many, dict(weights)), 8)
-    elements = sum(w.array.size - network.weights[n].parts(n)[n].array.size for n, w in weights.items())
-    assert costs(more.program).evaluations - costs(few.program).evaluations < elements
-    sizes = {weight.array.size for name, weight in weights.items() if ".experts." in name}
+    few, many = of_one_layer(4), of_one_layer(64)
+    programs = [scoring(network, 4).program for network in (few, many)]
+    more = costs(programs[1]).evaluations - costs(programs[0]).evaluations
+    sizes = [{n: w.parts(n)[n].array.size for n, w in network.weights.items()} for network in (few, many)]
+    assert more < sum(sizes[1].values()) - sum(sizes[0].values())
+    stacks = {size for name, size in sizes[1].items() if ".experts." in name}
     reads = [
         i
-        for body in more.program.bodies
+        for body in programs[1].bodies
         for i in body.instructions
-        if i.op is Op.LOAD and body.parameters[i.a].elements in sizes
+        if i.op is Op.LOAD and body.parameters[i.a].elements in stacks
     ]
     assert len(reads) >= 3 and all(i.c == NO_GUARD for i in reads)
 
