@@ -30,18 +30,22 @@ def read_network(folder: Path) -> Network:
     architecture = architecture_of(read_object(folder / CONFIG), str(folder / CONFIG))
     weights: Mapping[str, Weight] = read_folder(folder)
     if architecture.experts is not None:
-        weights = _together(weights, architecture.experts, str(folder))
+        weights = _together(weights, architecture.experts, architecture.shapes(), str(folder))
     return Network(architecture, held_to(weights, architecture.shapes(), str(folder)))
 
 
-def _together(weights: Mapping[str, Weight], experts: Experts, what: str) -> dict[str, Weight]:
+def _together(
+    weights: Mapping[str, Weight], experts: Experts, shapes: Mapping[str, tuple[int, ...]], what: str
+) -> dict[str, Weight]:
     """Matrices of all experts as one tensor each, of which a program reads what it chooses; files have them apart."""
     joined: dict[str, Weight] = {}
     apart: dict[str, dict[int, Weight]] = {}
     for name, weight in weights.items():
-        if matched := _EXPERT.fullmatch(name):
-            at, number, word = matched.groups()
-            apart.setdefault(f"{at}.mlp.experts.{_WORDS.get(word, word)}.weight", {})[int(number)] = weight
+        matched = _EXPERT.fullmatch(name)
+        at, number, word = matched.groups() if matched else ("", "", "")
+        whole = f"{at}.mlp.experts.{_WORDS.get(word, word)}.weight"
+        if whole in shapes:
+            apart.setdefault(whole, {})[int(number)] = weight
         else:
             joined[name.replace(_ROUTER, ".mlp.gate.")] = weight
     for name, parts in apart.items():
@@ -50,7 +54,10 @@ def _together(weights: Mapping[str, Weight], experts: Experts, what: str) -> dic
                 f"{what}: {name!r} is of {len(parts)} experts, the configuration says {experts.count}",
                 fix="Take configuration and weights of the same model.",
             )
-        if len({(part.dtype, part.shape) for part in parts.values()}) > 1:
-            raise TensorFileError(f"{what}: experts differ in {name!r}", fix="Fetch all files of the model again.")
-        joined[name] = together([parts[number] for number in range(experts.count)])
+        if {part.shape for part in parts.values()} != {shapes[name][1:]} or len({p.dtype for p in parts.values()}) > 1:
+            raise TensorFileError(
+                f"{what}: experts of {name!r} differ, or have not the shape {shapes[name][1:]}",
+                fix="Take configuration and weights of the same model.",
+            )
+        joined[name] = together([parts[number] for number in range(experts.count)], name)
     return joined

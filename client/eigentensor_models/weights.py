@@ -1,5 +1,6 @@
 """A model's weights in safetensors files, one or several with an index; held to the shapes of its architecture."""
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,13 +89,23 @@ def read_folder(folder: Path) -> dict[str, Weight]:
     return weights
 
 
-def together(parts: Sequence[Weight]) -> Weight:
-    """Tensors of one dtype and shape as one with an axis before: copied into a file without a name, not into memory."""
+def together(parts: Sequence[Weight], name: str) -> Weight:
+    """Tensors of one dtype and shape as one with an axis before: copied into a file without a name, not into memory.
+
+    Raises TensorFileError where the disk has no room for it.
+    """
     first = parts[0]
-    with tempfile.TemporaryFile() as file:
-        whole = np.memmap(file, first.array.dtype, "w+", shape=(len(parts), *first.shape))
-        for number, part in enumerate(parts):
-            whole[number] = part.array
+    try:
+        with tempfile.TemporaryFile() as file:
+            os.posix_fallocate(file.fileno(), 0, len(parts) * first.array.nbytes)  # or writing might end this process
+            whole = np.memmap(file, first.array.dtype, "r+", shape=(len(parts), *first.shape))
+    except OSError as error:
+        raise TensorFileError(
+            f"the experts' {name!r} find no room in {tempfile.gettempdir()}: {error.strerror}",
+            fix="Make room, or name another folder in $TMPDIR.",
+        ) from None
+    for number, part in enumerate(parts):
+        whole[number] = part.array
     whole.flags.writeable = False
     return Weight(first.dtype, whole)
 

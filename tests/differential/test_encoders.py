@@ -16,9 +16,8 @@ TOLERANCE = 2e-4  # of the results' root mean square
 PARTS = [(name, part) for name in MODELS for part in (("text", "image") if name == "clip" else (None,))]
 
 
-@pytest.mark.parametrize(
-    ("name", "part"), [p if p[0] == "minilm" else pytest.param(*p, marks=pytest.mark.slow) for p in PARTS]
-)
+@pytest.mark.slow  # tests/integration/test_encoders_served.py looks at one
+@pytest.mark.parametrize(("name", "part"), PARTS)
 def test_results_are_those_of_transformers(name: str, part: str | None) -> None:
     arrays = load_file(FOLDER / name / "expected.safetensors")
     encoder, _ = encoder_of(read_object(FOLDER / name / "config.json"), FOLDER / name, part)

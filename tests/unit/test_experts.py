@@ -1,5 +1,6 @@
 """Experts: the best are chosen, only they are read, and files of some of them are refused."""
 
+import errno
 import json
 import shutil
 from dataclasses import replace
@@ -68,12 +69,25 @@ def test_experts_that_are_missing_or_differ_are_refused(tmp_path: Path) -> None:
     name = "model.layers.0.block_sparse_moe.experts.3.w2.weight"
     for changed, match in (
         ({n: w for n, w in weights.items() if n != name}, r"'model.layers.0.mlp.experts.down_proj.weight' is of 3 exp"),
-        (weights | {name: weights[name][:-1].copy()}, "experts differ in"),
+        (weights | {name: weights[name][:-1].copy()}, "experts of .* differ, or have not the shape"),
         (weights | {name.replace(".3.", ".4."): weights[name]}, "is of 5 experts, the configuration says 4"),
     ):
         save_file(changed, folder / "model.safetensors")
         with pytest.raises(TensorFileError, match=match):
             read_network(folder)
+    save_file(weights, folder / "model.safetensors")
+    assert read_network(folder).architecture.experts is not None
+
+
+def test_experts_that_find_no_room_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(
+        TensorFileError, match=r"'model.layers.0.mlp.experts.gate_proj.weight' find no room in .*: No sp"
+    ):
+        read_network(FOLDER / "mixtral")
 
 
 @pytest.mark.parametrize(
