@@ -141,7 +141,7 @@ class Decoder:
         )
         each = x.reshape(1, x.shape[1], 1, 1, -1)
         out = down.product((self._active(gate.product(each)) * up.product(each)).contiguous()).squeeze(-2)
-        return (out * shares(scores, chosen, is_shared=experts.is_shared).unsqueeze(-1)).sum(2)
+        return (out * shares(scores, chosen, among_chosen=experts.among_chosen).unsqueeze(-1)).sum(2)
 
     def _active(self, x: Tensor) -> Tensor:
         return x.silu() if self.architecture.activation == "silu" else x.gelu()

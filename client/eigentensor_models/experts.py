@@ -13,8 +13,8 @@ def best(scores: Tensor, count: int) -> Tensor:
     return is_there.where(numbers, 0).sum(-1).cast(dtypes.int32).contiguous()
 
 
-def shares(scores: Tensor, chosen: Tensor, *, is_shared: bool) -> Tensor:
-    """What each of the chosen adds, (…, count): its probability among them, if `is_shared`, or else among all."""
-    if is_shared:
+def shares(scores: Tensor, chosen: Tensor, *, among_chosen: bool) -> Tensor:
+    """What each of the chosen adds, (…, count): its probability among them, if `among_chosen`, or else among all."""
+    if among_chosen:
         return scores.gather(-1, chosen).softmax()
     return scores.softmax().contiguous().gather(-1, chosen)

@@ -18,7 +18,7 @@ _IDLE = (
     "decoder_start_token_id", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
     "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id", "forced_eos_token_id",
     "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
-    "num_return_sequences", "output_scores", "prefix", "remove_invalid_values", "repetition_penalty",
+    "num_return_sequences", "output_past", "output_scores", "prefix", "remove_invalid_values", "repetition_penalty",
     "return_dict_in_generate", "suppress_tokens", "temperature", "tf_legacy_loss", "tie_encoder_decoder",
     "tokenizer_class", "top_k", "top_p", "torchscript", "typical_p", "model_type", "pruned_heads",
 )  # fmt: skip

@@ -13,11 +13,11 @@ def read(options: Options) -> Architecture:
     if `norm_topk_prob` says so."""
     count = options.whole("num_local_experts", options.whole("num_experts", 128))
     step, dense = options.whole("decoder_sparse_step", 1), {*(options.wholes("mlp_only_layers") or ())}
-    hidden, is_shared = options.whole("moe_intermediate_size", 768), options.flag("norm_topk_prob")
+    hidden, among_chosen = options.whole("moe_intermediate_size", 768), options.flag("norm_topk_prob")
     window = options.whole("sliding_window", 4096) if options.flag("use_sliding_window") else None
     options.ignore("sliding_window", "max_window_layers")
     architecture = qwen3.read(options)
     layers = tuple(Attention(layer.rotary, window) for layer in architecture.layers)
     without = frozenset(n for n in range(len(layers)) if n in dense or (n + 1) % step)
     chosen = experts(options, count, 8, hidden)
-    return replace(architecture, layers=layers, experts=replace(chosen, is_shared=is_shared, without=without))
+    return replace(architecture, layers=layers, experts=replace(chosen, among_chosen=among_chosen, without=without))
