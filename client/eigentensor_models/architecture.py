@@ -23,7 +23,7 @@ class Attention:
 @dataclass(frozen=True, slots=True)
 class Experts:
     """What transforms instead of one network: `count` of them, of which each token takes the `chosen` best by a score
-    of its own, and adds them up by their shares: of the probability of all, or, if `among_chosen`, of the chosen alone."""
+    of its own, and adds them up by their shares of the probability: of all, or, if `among_chosen`, of those."""
 
     count: int
     chosen: int

@@ -87,7 +87,7 @@ def test_the_root_is_that_of_any_device_however_many_workers_there_are(workers: 
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_task_that_is_too_large_for_each_worker_among_chosen_out_and_has_the_same_root(
+def test_a_task_that_is_too_large_for_each_worker_is_shared_out_and_has_the_same_root(
     workers: int, tmp_path: Path
 ) -> None:
     example = product(64)
@@ -209,12 +209,12 @@ def test_doctor_holds_a_cluster_to_the_reference_and_says_what_is_the_matter_wit
     assert device["state"] == "absent" and device["fix"] and not admitted
 
 
-@pytest.mark.parametrize("among_chosen", [False, True])
-def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(among_chosen: bool, table: Table, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(is_shared: bool, table: Table, tmp_path: Path) -> None:
     example = product(64)
     bound, true = bound_of(example), account_of(example)
     with cluster(tmp_path / "c") as c:
-        if among_chosen:
+        if is_shared:
             memory = needs_of(example.program, 1).memory * 4 // 5
             c.takes(LyingInPart(memory))
             c.joined(memory=memory)
@@ -222,7 +222,7 @@ def test_a_wrong_bit_of_one_worker_is_convicted_on_chain(among_chosen: bool, tab
             c.takes(liar())
         device = at(c.address)
         wrong = root_of(device, bound)
-        assert any(entry.event is Event.PLAN for entry in c.dispatcher.log.entries()) is among_chosen
+        assert any(entry.event is Event.PLAN for entry in c.dispatcher.log.entries()) is is_shared
     assert wrong != true.outputs
     (order,) = table.revealed([Case(true, wrong, honest(Side.EXECUTOR), honest(Side.CHALLENGER))])
     events = table.challenger.market.challenge(table.challenger.address, order).events

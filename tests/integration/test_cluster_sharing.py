@@ -188,7 +188,7 @@ def test_workers_come_and_go_in_the_middle_of_shared_steps_and_no_bit_changes(tm
         assert c.dispatcher.replays > 0
 
 
-def test_a_program_too_large_for_one_slot_among_chosen_out_and_one_too_large_for_all_is_refused(tmp_path: Path) -> None:
+def test_a_program_too_large_for_one_slot_is_shared_out_and_one_too_large_for_all_is_refused(tmp_path: Path) -> None:
     network = sharded.Network(lambda: sharded.Mlp(64, 256, 8), (4, 64))
     graph = network.captured()
     tensors = {"x": network.input, **{name: np.asarray(weight) for name, weight in graph.weights.items()}}

@@ -181,7 +181,7 @@ def test_a_conviction_pays_the_bond_the_reward_the_escrow_and_a_share_of_the_sla
     ]
 
 
-def test_a_lost_bond_among_chosen_when_the_task_is_final_and_an_idle_game_gives_it_back() -> None:
+def test_a_lost_bond_is_shared_when_the_task_is_final_and_an_idle_game_gives_it_back() -> None:
     lost = shown(PUBLISHED, *ended(43, executor_lost=False), Closed(at(95), TASK, 9, 10))
     assert [(p["to"], p["amount"], p["what"]) for p in lost["payouts"]] == [(EXECUTOR, "21", "share of the lost bond")]
     idle = shown(PUBLISHED, convicted(44), BondReturned(at(50), TASK, 1, CHALLENGER, 24))
