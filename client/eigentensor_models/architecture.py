@@ -21,6 +21,18 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
+class Experts:
+    """What transforms instead of one network: `count` of them, of which each token takes the `chosen` best by a score
+    of its own, and adds them up by their shares of the probability: of all, or, if `among_chosen`, of those."""
+
+    count: int
+    chosen: int
+    hidden: int
+    among_chosen: bool = True
+    without: frozenset[int] = frozenset()  # layers that have one network
+
+
+@dataclass(frozen=True, slots=True)
 class Architecture:
     """A decoder. Each of its layers attends, then transforms, each time adding to what it was given."""
 
@@ -46,6 +58,7 @@ class Architecture:
     score_cap: float | None = None
     logit_cap: float | None = None
     word_scale: float = 1.0
+    experts: Experts | None = None
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each tensor, by the name that its file has for it."""
@@ -61,22 +74,38 @@ class Architecture:
             inner |= {f"self_attn.{name}_norm.weight": (self.head_size,) for name in "qk"}
         if self.packed:
             inner["self_attn.qkv_proj.weight"] = (queries + 2 * keys, self.width)
-            inner["mlp.gate_up_proj.weight"] = (2 * self.hidden, self.width)
         else:
             rows = {"q": queries, "k": keys, "v": keys}
             inner |= {f"self_attn.{name}_proj.weight": (size, self.width) for name, size in rows.items()}
-            inner |= {f"mlp.{name}_proj.weight": (self.hidden, self.width) for name in ("gate", "up")}
             if self.query_bias:
                 inner |= {f"self_attn.{name}_proj.bias": (size,) for name, size in rows.items()}
-            if self.hidden_bias:
-                inner |= {f"mlp.{name}_proj.bias": (self.hidden,) for name in ("gate", "up")}
-                inner["mlp.down_proj.bias"] = (self.width,)
         inner["self_attn.o_proj.weight"] = (self.width, queries)
-        inner["mlp.down_proj.weight"] = (self.width, self.hidden)
         if self.output_bias:
             inner["self_attn.o_proj.bias"] = (self.width,)
-        named |= {f"{layer(number)}{name}": s for number in range(len(self.layers)) for name, s in inner.items()}
+        for number in range(len(self.layers)):
+            fed = self._one() if self.experts is None or number in self.experts.without else self._many(self.experts)
+            named |= {f"{layer(number)}{name}": shape for name, shape in (inner | fed).items()}
         return named
+
+    def _one(self) -> dict[str, tuple[int, ...]]:
+        """The network of a layer that has one."""
+        named: dict[str, tuple[int, ...]] = {"mlp.down_proj.weight": (self.width, self.hidden)}
+        if self.packed:
+            return named | {"mlp.gate_up_proj.weight": (2 * self.hidden, self.width)}
+        named |= {f"mlp.{name}_proj.weight": (self.hidden, self.width) for name in ("gate", "up")}
+        if self.hidden_bias:
+            named |= {f"mlp.{name}_proj.bias": (self.hidden,) for name in ("gate", "up")}
+            named["mlp.down_proj.bias"] = (self.width,)
+        return named
+
+    def _many(self, experts: Experts) -> dict[str, tuple[int, ...]]:
+        """The experts of a layer, as one tensor for each of their matrices, and what scores them."""
+        return {
+            "mlp.gate.weight": (experts.count, self.width),
+            "mlp.experts.gate_proj.weight": (experts.count, experts.hidden, self.width),
+            "mlp.experts.up_proj.weight": (experts.count, experts.hidden, self.width),
+            "mlp.experts.down_proj.weight": (experts.count, self.width, experts.hidden),
+        }
 
     def _norms(self) -> tuple[str, ...]:
         names = ("input_layernorm.weight", "post_attention_layernorm.weight")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tinygrad import Tensor, UOp, dtypes
 
 from eigentensor_client.writing import RECENT
-from eigentensor_models.architecture import Architecture, Attention, Rotary, layer
+from eigentensor_models.architecture import Architecture, Attention, Experts, Rotary, layer
+from eigentensor_models.experts import best, shares
 from eigentensor_models.matrices import Matrix
 
 
@@ -172,13 +173,28 @@ class Decoder:
         return x.reshape(1, x.shape[1], -1, self.architecture.head_size).transpose(1, 2)
 
     def _fed(self, x: Tensor, at: str) -> Tensor:
+        if (experts := self.architecture.experts) is not None and f"{at}mlp.gate.weight" in self._matrices:
+            return self._mixed(x, at, experts)
         if self.architecture.packed:
             gate, up = self._matrices[f"{at}mlp.gate_up_proj.weight"].product(x).chunk(2, dim=-1)
         else:
             names = [f"{at}mlp.{name}_proj" for name in ("gate", "up")]
             gate, up = (self._biased(self._matrices[f"{name}.weight"].product(x), name) for name in names)
-        active = gate.silu() if self.architecture.activation == "silu" else gate.gelu()
-        return self._biased(self._matrices[f"{at}mlp.down_proj.weight"].product(active * up), f"{at}mlp.down_proj")
+        down = self._matrices[f"{at}mlp.down_proj.weight"]
+        return self._biased(down.product(self._active(gate) * up), f"{at}mlp.down_proj")
+
+    def _mixed(self, x: Tensor, at: str, experts: Experts) -> Tensor:
+        scores = self._matrices[f"{at}mlp.gate.weight"].product(x).contiguous()
+        chosen = best(scores, experts.chosen)  # (1, count, chosen)
+        gate, up, down = (
+            self._matrices[f"{at}mlp.experts.{name}_proj.weight"].chosen(chosen) for name in ("gate", "up", "down")
+        )
+        each = x.reshape(1, x.shape[1], 1, 1, -1)
+        out = down.product((self._active(gate.product(each)) * up.product(each)).contiguous()).squeeze(-2)
+        return (out * shares(scores, chosen, among_chosen=experts.among_chosen).unsqueeze(-1)).sum(2)
+
+    def _active(self, x: Tensor) -> Tensor:
+        return x.silu() if self.architecture.activation == "silu" else x.gelu()
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         weight = self._vectors[f"{name}.weight"].cast(dtypes.float32) + self.architecture.offset

@@ -18,7 +18,10 @@ from eigentensor_models.options import Options
 from eigentensor_models.weights import BLOCK, Kept, Quantised, Weight, held_to
 
 #: `general.architecture` → `model_type`
-FAMILIES = {"gemma2": "gemma2", "gemma3": "gemma3_text", "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
+FAMILIES = {
+    "gemma2": "gemma2", "gemma3": "gemma3_text", "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
+    "qwen3moe": "qwen3_moe",
+}  # fmt: skip
 _GEMMA = ("gemma2", "gemma3")
 _LARGEST = {"gemma2": 46, "gemma3": 62}  # layers of the models whose scores are scaled by another rule
 _FLOATS = {
@@ -36,6 +39,8 @@ _INNER = {
     "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
     "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "attn_output": "self_attn.o_proj",
     "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+    "ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj",
+    "ffn_down_exps": "mlp.experts.down_proj",
 }  # fmt: skip
 _INNER_GEMMA = _INNER | {
     "post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
@@ -75,8 +80,6 @@ def _configuration(file: File, kind: str, what: str) -> dict[str, Any]:
     if words is None or len(words.shape) != 2:
         raise TensorFileError(f"{what} has no tensor 'token_embd.weight'", fix="Fetch the file again.")
     own.ignore("vocab_size", "rope.dimension_count", "attention.value_length")
-    for name in ("expert_count", "expert_used_count"):
-        own.only(name, 0)
     values: dict[str, Any] = {
         "model_type": FAMILIES[kind],
         "vocab_size": words.shape[0],
@@ -93,14 +96,27 @@ def _configuration(file: File, kind: str, what: str) -> dict[str, Any]:
     values["head_dim"] = own.whole("attention.key_length", width)
     if own.has("rope.freq_base"):
         values["rope_theta"] = own.number("rope.freq_base")
-    if kind in ("llama", "qwen3"):
-        values["attention_bias"] = "blk.0.attn_q.bias" in file.tensors
+    if kind in ("llama", "qwen3", "qwen3moe") and "blk.0.attn_q.bias" in file.tensors:
+        values["attention_bias"] = True
     if (scaling := _scaling(own)) is not None:
         values["rope_scaling"] = scaling
     if kind in _GEMMA:
         values |= _gemma(own, kind, values)
+    if kind in ("llama", "qwen3moe"):
+        values |= _experts(own, kind)
     own.close()
     return values
+
+
+def _experts(own: Options, kind: str) -> dict[str, Any]:
+    """Llama with experts is Mixtral; shares are always those among the chosen."""
+    count, chosen = (own.whole(f"expert_{name}", 0, least=0) for name in ("count", "used_count"))
+    if not count:
+        return {}
+    counts = {"num_local_experts": count, "num_experts_per_tok": chosen}
+    if kind == "llama":
+        return counts | {"model_type": "mixtral"}
+    return counts | {"moe_intermediate_size": own.whole("expert_feed_forward_length"), "norm_topk_prob": True}
 
 
 def _scaling(own: Options) -> dict[str, Any] | None:
@@ -149,10 +165,10 @@ def _kept(name: str, tensor: Tensor, what: str) -> Kept:
     if (kind := tensor.kind.name) in _FLOATS:
         dtype, storage = _FLOATS[kind]
         return Weight(dtype, tensor.data.view(storage).reshape(tensor.shape))
-    if len(tensor.shape) != 2:
+    if len(tensor.shape) < 2:
         raise TensorFileError(f"{what}: {name[:80]!r} is quantised, and no matrix", fix="Fetch the file again.")
-    rows, columns = tensor.shape
-    blocks = tensor.data.reshape(rows, columns // BLOCK, tensor.kind.bytes)
+    *axes, columns = tensor.shape
+    blocks = tensor.data.reshape(*axes, columns // BLOCK, tensor.kind.bytes)
     scales = np.ascontiguousarray(blocks[..., :2]).view(np.float16)[..., 0]
     values = np.ascontiguousarray(blocks[..., 2:])
     return Quantised(values.view(np.int8) if kind == "Q8_0" else values, scales)

@@ -1,4 +1,4 @@
-"""A model as people have it → the programs that write and read, and its text."""
+"""A model as people have it → the programs that write and read, or the one that encodes, and its text."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,9 +6,13 @@ from pathlib import Path
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.extras import require
 from eigentensor_models import gguf
-from eigentensor_models.folder import read_network
+from eigentensor_models.encoders import ENCODERS
+from eigentensor_models.encoding import Encoding, encoding
+from eigentensor_models.families import FAMILIES
+from eigentensor_models.folder import CONFIG, read_network
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
+from eigentensor_models.options import Options, read_object
 from eigentensor_models.text import Text, ends_of, read_text
 from eigentensor_models.writing import Programs, programs
 
@@ -30,13 +34,26 @@ def is_model(name: str) -> bool:
     return Path(name).suffix == ".gguf" or Path(name).is_dir()
 
 
-def load(path: Path, context: int | None = None) -> Model:
-    """The model in a folder, or in a GGUF file, for texts of so many tokens.
+def load(path: Path, context: int | None = None, part: str | None = None, rows: int | None = None) -> Model | Encoding:
+    """The model in a folder, or in a GGUF file, for texts of so many tokens. Of an encoder, `part` is the half of one
+    that has two, and `rows` how many texts or images it encodes at once, one unless it is said.
 
     Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
-    weights that are, BindingError for a context that the model was not made for.
+    weights that are, BindingError for a context that the model was not made for, or a part that it does not have.
     """
     require("models")
+    if path.suffix != ".gguf":
+        values = read_object(path / CONFIG)
+        family = Options(values, str(path / CONFIG)).word("model_type")
+        if family in ENCODERS:
+            return encoding(path, values, part, context, 1 if rows is None else rows)
+        if family not in FAMILIES:
+            raise ConfigError(
+                f"{path / CONFIG}: models of kind {family[:80]!r} are not known here",
+                fix=f"Known are {', '.join(sorted({*FAMILIES, *ENCODERS}))}; or capture a function of its tensors.",
+            )
+    if part is not None or rows is not None:
+        raise BindingError(f"{path} writes, one text at a time", fix="Leave --part and --batch out.")
     if path.suffix == ".gguf":
         file = gguf.read(path)
         network, (text, ends) = network_of(file, path.name), text_of(file.metadata, path.name)

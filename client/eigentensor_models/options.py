@@ -57,6 +57,28 @@ class Options:
             raise self.wrong(f"{name} is not a list of words", "Look at that line.")
         return values
 
+    def words_of(self, name: str, *known: str) -> str:
+        """The one word of a list, which is one of those that are known; the first of them if it is not there."""
+        values = self.words(name) or [known[0]]
+        if len(values) != 1 or values[0] not in known:
+            raise self.unknown(name, values)
+        return values[0]
+
+    def labels(self) -> int:
+        """How many labels a classifier has, as `id2label` says it."""
+        values = self._left.pop("id2label", None)
+        if values is not None and (not isinstance(values, dict) or not values):
+            raise self.wrong("id2label is no object with labels", "Look at that line.")
+        self.ignore("label2id")
+        return len(values) if values is not None else self.whole("num_labels", 2)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Gives options the names that others have for them, and lets go what had these."""
+        for name, other in names.items():
+            self._left.pop(other, None)
+            if name in self._left:
+                self._left[other] = self._left.pop(name)
+
     def flags(self, name: str) -> list[bool] | None:
         """A list of true and false; none if it is not there."""
         values: list[bool] | None = self._left.pop(name, None)
@@ -72,6 +94,13 @@ class Options:
         if type(values) is not list or any(type(v) not in (int, float) or not 0 < v <= _LARGEST for v in values):
             raise self.wrong(f"{name} is not a list of numbers above zero", "Look at that line.")
         return [float(value) for value in values]
+
+    def wholes(self, name: str) -> list[int] | None:
+        """A list of numbers from zero on; none if it is not there."""
+        values: list[int] | None = self._left.pop(name, None)
+        if values is not None and (type(values) is not list or any(type(v) is not int or v < 0 for v in values)):
+            raise self.wrong(f"{name} is not a list of numbers", "Look at that line.")
+        return values
 
     def room(self, name: str) -> "Options | None":
         """An object in it."""
@@ -125,14 +154,25 @@ class Options:
 
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file. Raises ConfigError for what is none, or larger than any is."""
+    values: dict[str, Any] = _read(path, dict)
+    return values
+
+
+def read_list(path: Path) -> list[Any]:
+    """The JSON list in a file. Raises ConfigError as `read_object` does."""
+    values: list[Any] = _read(path, list)
+    return values
+
+
+def _read(path: Path, kind: type) -> Any:
     try:
         with path.open("rb") as file:
             data = file.read(LIMIT + 1)
         if len(data) > LIMIT:
             raise ValueError(f"it has more than {LIMIT >> 20} MiB")
         values = json.loads(data)
-        if not isinstance(values, dict):
-            raise ValueError("it is not an object")
+        if not isinstance(values, kind):
+            raise ValueError(f"it is not {'an object' if kind is dict else 'a list'}")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", fix="Check the folder.") from None
     except (ValueError, RecursionError) as error:

@@ -55,6 +55,13 @@ def _linear(parameters: Options, wavelengths: Angles, theta: float, turning: Tur
     return np.float32(1) / wavelengths / np.float32(parameters.number("factor")), 1.0
 
 
+def _dynamic(parameters: Options, wavelengths: Angles, theta: float, turning: Turning) -> tuple[Angles, float]:
+    """Slower turns in texts that are longer than the model was made for: here there are none."""
+    parameters.number("factor")
+    parameters.ignore("original_max_position_embeddings")
+    return np.float32(1) / wavelengths, 1.0
+
+
 def _llama3(parameters: Options, wavelengths: Angles, theta: float, turning: Turning) -> tuple[Angles, float]:
     """Slow turns are slower, fast ones stay, those between are between."""
     factor, low, high = (parameters.number(n) for n in ("factor", "low_freq_factor", "high_freq_factor"))
@@ -116,4 +123,7 @@ def _numbers(parameters: Options, name: str, count: int) -> Angles:
     return np.array(values, np.float32)
 
 
-_KINDS = {"default": _default, "linear": _linear, "llama3": _llama3, "yarn": _yarn, "longrope": _longrope}
+_KINDS = {
+    "default": _default, "linear": _linear, "dynamic": _dynamic, "llama3": _llama3, "yarn": _yarn,
+    "longrope": _longrope, "su": _longrope,
+}  # fmt: skip

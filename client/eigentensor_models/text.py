@@ -1,7 +1,8 @@
 """A model's text as its files have it: the tokenizer of `tokenizer.json`, special tokens, the template of chats."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -55,14 +56,10 @@ class Text:
         require("models")
         import tokenizers
 
-        try:
+        with _named("tokenizer.json cannot be read"):
             made = tokenizers.Tokenizer.from_str(self.tokenizer)
             made.no_truncation()
             made.no_padding()
-        except BaseException as error:  # the library also raises panics, which are no exceptions
-            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-                raise
-            raise ConfigError(f"tokenizer.json cannot be read: {str(error)[:200]}", fix="Fetch it again.") from None
         return made
 
     @cached_property
@@ -76,7 +73,10 @@ class Text:
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens without the special ones."""
-        return self._library.decode([token for token in tokens if 0 <= token < self.size], skip_special_tokens=True)
+        known = [token for token in tokens if 0 <= token < self.size]
+        with _named("tokenizer.json makes no text of tokens"):
+            text: str = self._library.decode(known, skip_special_tokens=True)
+        return text
 
     def decoding(self) -> "Decoding":
         """The same of tokens as they come."""
@@ -96,8 +96,20 @@ class Text:
 
     def _encoded(self, text: str, *, special: bool) -> list[int]:
         text.encode()  # the library fails on half of a surrogate pair in a way of its own
-        numbers: list[int] = self._library.encode(text, add_special_tokens=special).ids
+        with _named("tokenizer.json makes no tokens of a text"):
+            numbers: list[int] = self._library.encode(text, add_special_tokens=special).ids
         return numbers
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Raises ConfigError for whatever the library does not take: it also raises panics, which are no exceptions."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+            raise
+        raise ConfigError(f"{what}: {str(error)[:200]}", fix="Fetch it again.") from None
 
 
 class Decoding:

@@ -1,6 +1,8 @@
 """A model's weights in safetensors files, one or several with an index; held to the shapes of its architecture."""
 
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ BLOCK = 32  #: elements that have one scale
 FILES = 4096  #: at most, that a model consists of
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 #: Tensors that old files have beside the weights: they follow from the configuration.
-_IDLE = ("rotary_emb.inv_freq", "attn.masked_bias")
+_IDLE = ("rotary_emb.inv_freq", "attn.masked_bias", "position_ids")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """A matrix in blocks of 32 (`matrices.Blocks`): int8, or uint8 of two each, and a float16 for each block."""
+    """A matrix, or several, in blocks of 32 (`matrices.Blocks`): int8, or uint8 of two each, and a float16 for each
+    block."""
 
     values: npt.NDArray[Any]
     scales: npt.NDArray[np.float16]
@@ -49,7 +52,7 @@ class Quantised:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the matrix."""
-        return self.scales.shape[0], self.scales.shape[1] * BLOCK
+        return *self.scales.shape[:-1], self.scales.shape[-1] * BLOCK
 
     def parts(self, name: str) -> dict[str, Weight]:
         """The tensors of a program that it is, by their names."""
@@ -84,6 +87,27 @@ def read_folder(folder: Path) -> dict[str, Weight]:
                 )
             weights[name] = Weight(entry.dtype, arrays[name])
     return weights
+
+
+def together(parts: Sequence[Weight], name: str) -> Weight:
+    """Tensors of one dtype and shape as one with an axis before: copied into a file without a name, not into memory.
+
+    Raises TensorFileError where the disk has no room for it.
+    """
+    first = parts[0]
+    try:
+        with tempfile.TemporaryFile() as file:
+            os.posix_fallocate(file.fileno(), 0, len(parts) * first.array.nbytes)  # or writing might end this process
+            whole = np.memmap(file, first.array.dtype, "r+", shape=(len(parts), *first.shape))
+    except OSError as error:
+        raise TensorFileError(
+            f"the experts' {name!r} find no room in {tempfile.gettempdir()}: {error.strerror}",
+            fix="Make room, or name another folder in $TMPDIR.",
+        ) from None
+    for number, part in enumerate(parts):
+        whole[number] = part.array
+    whole.flags.writeable = False
+    return Weight(first.dtype, whole)
 
 
 def held_to(weights: Mapping[str, Kept], shapes: Mapping[str, tuple[int, ...]], what: str) -> dict[str, Kept]:

@@ -10,19 +10,12 @@ from tinygrad import Tensor, UOp, dtypes
 
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.errors import BindingError
-from eigentensor.numerics.dtypes import DType
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
-from eigentensor_models.matrices import Blocks, Floats, Matrix
+from eigentensor_models.matrices import DTYPES, Blocks, Floats, Matrix
 from eigentensor_models.sampling import allowed, sampled
 from eigentensor_models.weights import Quantised, Weight
-
-_DTYPES = {
-    DType.FLOAT32: dtypes.float32, DType.FLOAT16: dtypes.float16, DType.BFLOAT16: dtypes.bfloat16,
-    DType.INT8: dtypes.int8, DType.UINT8: dtypes.uint8,
-}  # fmt: skip
-
 
 #: Tokens that are read at once, at most.
 CHUNK = 64
@@ -125,12 +118,12 @@ def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]
             f"a context of {context} tokens: the model was made for 2 to {architecture.context}",
             fix="Choose a shorter one with --context.",
         )
-    stand_ins = {name: Tensor.empty(*w.shape, dtype=_DTYPES[w.dtype]) for name, w in _parts(network).items()}
+    stand_ins = {name: Tensor.empty(*w.shape, dtype=DTYPES[w.dtype]) for name, w in _parts(network).items()}
     matrices: dict[str, Matrix] = {}
     for name, kept in network.weights.items():
         if isinstance(kept, Quantised):
             matrices[name] = Blocks(stand_ins[f"{name}.values"], stand_ins[f"{name}.scales"])
-        elif len(kept.shape) == 2:
+        elif len(kept.shape) > 1:
             matrices[name] = Floats(stand_ins[name])
     vectors = {name: stand_ins[name] for name, kept in network.weights.items() if len(kept.shape) == 1}
     return Writer(Decoder(architecture, matrices, vectors), context), stand_ins

@@ -236,7 +236,11 @@ def deploy(
     ] = None,
     context: Annotated[
         int | None,
-        typer.Option("--context", min=2, help="Of a language model: tokens that a text may have [at most 1024]."),
+        typer.Option("--context", min=2, help="Of a model: tokens that a text may have [at most 1024; encoders 256]."),
+    ] = None,
+    part: Annotated[str | None, typer.Option("--part", help="Of CLIP: text or image.")] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, help="Of an encoder: texts or images in one execution [1].")
     ] = None,
     rows: Annotated[
         list[str] | None,
@@ -252,8 +256,8 @@ def deploy(
 ) -> None:
     """Deploy a program as the next version of an app, which a running `eigentensor serve` serves at once.
 
-    ONNX models, Python files and language models (GGUF, or a folder of config.json, *.safetensors and tokenizer.json)
-    become programs first, with weights of their own.
+    ONNX models, Python files, language models and encoders (GGUF, or a folder of config.json, *.safetensors and
+    tokenizer.json) become programs first, with weights of their own.
     """
     from eigentensor.chain import to_wei
     from eigentensor_client.client import Client
@@ -269,14 +273,14 @@ def deploy(
         raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
     if local:
         screen.head("none, on this machine", None)
-        parts = read_named(program, Here(there.store), weights, states, model, there, context)
+        parts = read_named(program, Here(there.store), weights, states, model, there, context, part, batch)
         parts = with_rows(parts, rows or [])
         app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
     else:
         with Client(network, store=there.store) as client:
             screen.head(client.network.name, client.address)
             terms = terms_for(wait, read_terms(client.network, offer))
-            parts = read_named(program, client.gateway, weights, states, model, there, context)
+            parts = read_named(program, client.gateway, weights, states, model, there, context, part, batch)
             parts = with_rows(parts, rows or [])
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:

@@ -42,7 +42,7 @@ def turned(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
 def test_tensors_are_those_of_the_library_bit_for_bit(name: str) -> None:
     file = gguf.read(FOLDER / f"{name}.gguf")
     network = network_of(file, name)
-    kept = {key: one for key, one in network.weights.items() if len(one.shape) == 2}
+    kept = {key: one for key, one in network.weights.items() if len(one.shape) > 1}
     matrices = {key: tensors_of(key, one) for key, one in kept.items()}
     weights = {part: tensor for _, parts in matrices.values() for part, tensor in parts.items()}
 
@@ -69,7 +69,7 @@ def test_scores_and_greedy_tokens_are_those_of_transformers(name: str) -> None:
     execute = CompiledGraph(graph.program, {**graph.weights, **graph.states}, keep_states=True)
     rows = []
     for position, token in enumerate([0, *row["prompt"], *row["tokens"][:-1]]):
-        inputs = {"token": np.array([token], np.int32)}
+        inputs = {"tokens": np.array([token], np.int32)}
         rows.append(execute.run(inputs, {"position": position}).outputs["output"])
     scores, wanted = np.array(rows[len(row["prompt"]) :]), np.array(row["scores"])
     assert scores.argmax(1).tolist() == row["tokens"]

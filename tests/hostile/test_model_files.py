@@ -67,6 +67,15 @@ def test_what_a_gguf_file_lies_about_is_named(content: bytes, match: str, tmp_pa
         gguf.read(path)
 
 
+def test_a_tokenizer_at_which_its_library_panics_is_refused(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(TEXTS / "llama", tmp_path / "llama"))
+    values = json.loads((folder / "tokenizer.json").read_text())
+    assert values["post_processor"]["special_tokens"].pop("<s>")
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(ConfigError, match=r"tokenizer.json (cannot be read|makes no tokens)"):
+        read_folder(folder)
+
+
 TOKENS = {
     "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": ["a", "b", "ab", "</s>"],
     "tokenizer.ggml.token_type": [1, 1, 1, 3], "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.eos_token_id": 3,

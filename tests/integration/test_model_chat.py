@@ -9,7 +9,7 @@ import pytest
 
 from eigentensor.errors import BindingError
 from eigentensor_client.cli import main
-from eigentensor_models.model import load
+from eigentensor_models.model import Model, load
 from eigentensor_serve.apps.deployment import Here, deploy_local, read_named
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.chatting import Conversation
@@ -65,6 +65,7 @@ def test_a_gguf_file_writes_what_transformers_writes_with_it(served: tuple[Apps,
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none") as ai:
         plain = ai.completions.create(model="small", prompt=expected["prompt"], temperature=0, max_tokens=32)
     model = load(GGUF / "qwen2-q4_0.gguf", 64)
+    assert isinstance(model, Model)
     end = next((n for n, token in enumerate(expected["tokens"]) if token in model.ends), 32)
     assert plain.choices[0].text == model.text.decode(expected["tokens"][:end])
 

@@ -22,7 +22,7 @@ from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms
 from eigentensor_local.anvil import Anvil
 from eigentensor_models import writing
-from eigentensor_models.model import load
+from eigentensor_models.model import Model, load
 from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_serve.apps.deployment import deploy_paid, read_named
 from eigentensor_serve.apps.registry import Apps
@@ -42,7 +42,9 @@ TOKEN = PRICE // 16
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ServedProgram]]:
     """The programs that write and read, warm."""
     monkeypatch.setattr(writing, "CHUNK", CHUNK)
-    both, weights, made = load(FOLDER / "qwen2", CONTEXT).programs, tmp_path / "weights", []
+    model = load(FOLDER / "qwen2", CONTEXT)
+    assert isinstance(model, Model)
+    both, weights, made = model.programs, tmp_path / "weights", []
     save_safetensors(
         weights, dict(both.writer.weights), {b.name: b.dtype for b in both.writer.program.buffers if b.name}
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from eigentensor.errors import ConfigError
 from eigentensor_models.architecture import Architecture
-from eigentensor_models.families import gemma2, gemma3, llama, mistral, phi3, qwen2, qwen3
+from eigentensor_models.families import gemma2, gemma3, llama, mistral, mixtral, phi3, qwen2, qwen3, qwen3_moe
 from eigentensor_models.options import Options
 
 FAMILIES: Mapping[str, Callable[[Options], Architecture]] = {
@@ -13,9 +13,11 @@ FAMILIES: Mapping[str, Callable[[Options], Architecture]] = {
     "gemma3_text": gemma3.read,
     "llama": llama.read,
     "mistral": mistral.read,
+    "mixtral": mixtral.read,
     "phi3": phi3.read,
     "qwen2": qwen2.read,
     "qwen3": qwen3.read,
+    "qwen3_moe": qwen3_moe.read,
 }  #: by `model_type` of config.json
 
 

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from eigentensor_models.architecture import Attention, Rotary
+from eigentensor_models.architecture import Attention, Experts, Rotary
 from eigentensor_models.options import Options
 from eigentensor_models.rotary import Turning, rotary
 
+LARGEST = 1 << 16  #: elements of a head
 FULL, SLIDING = "full_attention", "sliding_attention"
 #: Options that change nothing that a trained model computes.
-_IDLE = (
+IDLE = (
     "architectures", "auto_map", "_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache",
     "cache_implementation", "initializer_range", "attention_dropout", "pretraining_tp", "is_decoder", "return_dict",
     "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id", "mask_token_id",
@@ -19,7 +20,7 @@ _IDLE = (
 
 def sizes(options: Options, epsilon: float = 1e-6) -> dict[str, Any]:
     """The fields of an architecture that every configuration has, under the same names. Raises ConfigError."""
-    options.ignore(*_IDLE)
+    options.ignore(*IDLE)
     options.only("is_encoder_decoder", False)
     options.only("add_cross_attention", False)
     width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
@@ -28,12 +29,15 @@ def sizes(options: Options, epsilon: float = 1e-6) -> dict[str, Any]:
         raise options.wrong(f"{width} cannot be cut into {heads} heads", "Look at hidden_size.")
     if heads % key_heads:
         raise options.wrong(f"{heads} heads cannot share {key_heads} of keys", "Look at num_key_value_heads.")
+    size = options.whole("head_dim", width // heads)
+    if size > LARGEST:
+        raise options.wrong(f"a head has {size} elements", "Look at head_dim.")
     return {
         "vocabulary": options.whole("vocab_size"),
         "width": width,
         "heads": heads,
         "key_heads": key_heads,
-        "head_size": options.whole("head_dim", width // heads),
+        "head_size": size,
         "hidden": options.whole("intermediate_size"),
         "epsilon": options.number("rms_norm_eps", epsilon),
         "context": options.whole("max_position_embeddings"),
@@ -83,3 +87,12 @@ def late_windows(options: Options, embedded: Rotary) -> tuple[Attention, ...]:
         kinds(options, number, usual),
         {FULL: Attention(embedded), SLIDING: Attention(embedded, window)},
     )
+
+
+def experts(options: Options, number: int, chosen: int, hidden: int) -> Experts:
+    """So many experts, of which each token takes `num_experts_per_tok`, or as many as is usual."""
+    options.ignore("output_router_logits", "router_aux_loss_coef")
+    few = options.whole("num_experts_per_tok", chosen)
+    if few > number or number > 1024:
+        raise options.wrong(f"{few} of {number} experts cannot be chosen", "Look at num_experts_per_tok.")
+    return Experts(number, few, hidden)

@@ -18,9 +18,10 @@ from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import Plan
 from eigentensor_client.sources import captured, is_captured, read_program
 from eigentensor_client.transfer import Keeper, Part, Report, silent
+from eigentensor_models.encoding import Encoding
 from eigentensor_models.model import Model as LanguageModel
 from eigentensor_models.model import is_model, load
-from eigentensor_serve.apps.models import Chat, Model, read_model
+from eigentensor_serve.apps.models import Chat, Embeddings, Model, read_model
 from eigentensor_serve.apps.registry import App, Apps, Market
 from eigentensor_serve.rows import Rows
 
@@ -88,18 +89,23 @@ def read_named(
     model: Path | None,
     apps: Apps,
     context: int | None = None,
+    part: str | None = None,
+    batch: int | None = None,
 ) -> Parts:
     """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states, a
-    language model its text, too. `context` is how long its texts may be.
+    model as people have it its text, too. `context` is how long its texts may be, `part` one of an encoder's, which
+    encodes a `batch` at once.
 
     Raises CaptureError, ProgramError, too.
     """
     if is_model(program):
         if weights or states or model:
             raise BindingError(f"{program} has weights and a text of its own", fix="Name it alone.")
-        return _language_model(load(Path(program), context), apps)
-    if context is not None:
-        raise BindingError(f"{program} has a context of its own", fix="Leave --context out, or name a language model.")
+        loaded = load(Path(program), context, part, batch)
+        return _encoder(loaded, apps) if isinstance(loaded, Encoding) else _language_model(loaded, apps)
+    for option, value in (("context", context), ("part", part), ("batch", batch)):
+        if value is not None:
+            raise BindingError(f"{program} has no --{option} to choose", fix="Leave it out, or name a model's folder.")
     if not is_captured(program):
         return read_parts(read_program(program, keeper), weights, states, model, apps)
     graph, _ = captured(program, {}, None if weights is None else Path(weights))
@@ -114,6 +120,15 @@ def _language_model(model: LanguageModel, apps: Apps) -> Parts:
     chat.fit(writer.program, model.text)
     chat.fit_reader(writer.program, reader)
     return Parts(writer.program, dict(writer.weights), dict(writer.states), chat, reader=reader)
+
+
+def _encoder(encoding: Encoding, apps: Apps) -> Parts:
+    program, weights = encoding.graph.program, dict(encoding.graph.weights)
+    if encoding.text is None:
+        return Parts(program, weights, {}, None)
+    model = Embeddings(apps.store.put(encoding.text.to_bytes()), pooling="none", normalise=False)  # the program does
+    model.fit(program, encoding.text)
+    return Parts(program, weights, {}, model)
 
 
 def with_rows(parts: Parts, names: Sequence[str]) -> Parts:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from eigentensor_models import gguf
+from eigentensor_models.encoders import ENCODERS, encoder_of
+from eigentensor_models.encoding import weights_of
 from eigentensor_models.folder import read_network
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
+from eigentensor_models.options import Options, read_object
 from eigentensor_models.text import ends_of, read_text
-from support.vectors import gguf_models, model_texts
+from support.vectors import encoders, gguf_models, model_texts, models
 
 #: Numbers that lie: about counts, lengths, kinds, offsets.
 _LIES = [0, 1, 2, 3, 7, 31, 33, 255, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63), (1 << 64) - 1]
@@ -35,6 +38,10 @@ _VALUES: list[Any] = [
     {},
     {"a": 1},
 ]
+#: What is changed: GGUF files, and folders.
+_FILES = [gguf_models.FOLDER / f"{name}.gguf" for name in ("llama-q8_0", "qwen2-q4_0", "mixtral-q8_0")]
+_FOLDERS = [model_texts.FOLDER / "llama", model_texts.FOLDER / "qwen2", models.FOLDER / "mixtral"]
+_FOLDERS += [encoders.FOLDER / name for name in ("minilm", "roberta", "clip", "vit", "whisper")]
 HEAD = 4096  # bytes at the beginning of a file, of which most are changed
 
 
@@ -96,26 +103,31 @@ def read_gguf(path: Path) -> None:
 
 def read_folder(folder: Path) -> None:
     """All that `deploy` reads of a folder before it captures."""
-    read_network(folder)
-    ends_of(folder, read_text(folder))
+    config = read_object(folder / "config.json")
+    if Options(config, "config.json").word("model_type") in ENCODERS:
+        part = "text" if config["model_type"] == "clip" else None
+        weights_of(encoder_of(config, folder, part)[0], folder)
+    else:
+        read_network(folder)
+        if (folder / "generation_config.json").is_file():
+            ends_of(folder, read_text(folder))
+    if (folder / "tokenizer.json").is_file():
+        read_text(folder)
 
 
 def tried(folder: Path, seed: int) -> None:
     """Writes one changed file, or folder, and reads it; what is raised is the caller's to judge."""
     random = np.random.default_rng(seed)
     if seed % 2:
-        source = gguf_models.FOLDER / f"{list(gguf_models.FILES)[int(random.integers(0, 2))]}.gguf"
         path = folder / "model.gguf"
-        path.write_bytes(mutated(source.read_bytes(), random))
+        path.write_bytes(mutated(_FILES[int(random.integers(0, len(_FILES)))].read_bytes(), random))
         read_gguf(path)
         return
-    original = model_texts.FOLDER / ("llama", "qwen2")[int(random.integers(0, 2))]
-    names = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
-    place, changed = folder / "model", names[int(random.choice(5, p=[0.35, 0.1, 0.3, 0.15, 0.1]))]
-    place.mkdir(exist_ok=True)
-    for name in names:
-        if name != changed:
-            shutil.copyfile(original / name, place / name)
-    change = mutated if changed.endswith(".safetensors") else mutated_json
-    (place / changed).write_bytes(change((original / changed).read_bytes(), random))
+    original, place = _FOLDERS[int(random.integers(0, len(_FOLDERS)))], folder / "model"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(original, place, ignore=shutil.ignore_patterns("expected.*"))
+    names = sorted(path for path in place.rglob("*") if path.is_file() and path.suffix in (".json", ".safetensors"))
+    changed = place / "config.json" if random.random() < 0.3 else names[int(random.integers(0, len(names)))]
+    change = mutated if changed.suffix == ".safetensors" else mutated_json
+    changed.write_bytes(change(changed.read_bytes(), random))
     read_folder(place)

@@ -21,7 +21,7 @@ def _without_kernels() -> None:
 
 _without_kernels()
 
-from tinygrad.llm.model import SSMConfig, Transformer, TransformerConfig  # noqa: E402
+from tinygrad.llm.model import ExpertGating, SSMConfig, Transformer, TransformerConfig  # noqa: E402
 
 POSITIONS = 32
 _SMALL = {
@@ -35,10 +35,16 @@ KINDS: dict[str, dict[str, Any]] = {
     "qk_norm of all heads": {"qk_norm": 16, "n_kv_heads": 4},
     "bias": {"qkv_bias": True},
     "experts": {**_EXPERTS, "norm_topk_prob": True},
+    "biased experts": {**_EXPERTS, "norm_topk_prob": True, "expert_gating_func": ExpertGating.SIGMOID,
+                       "expert_bias": True, "routed_scaling_factor": 2.5},
+    "experts of all": {**_EXPERTS, "expert_gating_func": ExpertGating.SQRT_SOFTPLUS},
     "latent": {"kv_lora_rank": 8, "q_lora_rank": 8, "head_dim": 8, "v_head_dim": 6},
     "shared experts": {**_EXPERTS, "shared_expert_dim": 12, "leading_dense_blocks": 1, "dense_hidden_dim": 20},
+    "latent experts": {**_EXPERTS, "kv_lora_rank": 8, "head_dim": 8, "v_head_dim": 6, "shared_expert_dim": 12,
+                       "shared_expert_gate": False},
+    "recurrent by channel": {"ssm": SSMConfig(4, 4, 2, 2, 8, kda=True), "ssm_layers": (True, False), "qk_norm": 4},
     "recurrent": {"ssm": SSMConfig(4, 4, 2, 2, 8), "ssm_layers": (True, False), "qk_norm": 4, "attn_output_gate": True},
-}
+}  # fmt: skip
 
 
 def model(kind: str) -> Transformer:

@@ -25,7 +25,10 @@ FILES = {
     "qwen3-bf16": ("models/qwen3", "BF16"),
     "gemma2-f16": ("models/gemma2", "F16"),
     "gemma3-q8_0": ("models/gemma3", "Q8_0"),
+    "mixtral-q8_0": ("models/mixtral", "Q8_0"),
 }
+#: `general.architecture` by `model_type`, where they differ.
+ARCHITECTURES = {"gemma3_text": "gemma3", "mixtral": "llama"}
 
 
 def written(name: str) -> None:
@@ -37,7 +40,7 @@ def written(name: str) -> None:
     source, kind = FILES[name]
     folder = FOLDER.parent / source
     config = json.loads((folder / "config.json").read_text())
-    arch = config["model_type"].removesuffix("_text")
+    arch = ARCHITECTURES.get(config["model_type"], config["model_type"])
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     writer = gguf.GGUFWriter(FOLDER / f"{name}.gguf", arch)
     writer.add_context_length(config["max_position_embeddings"])
@@ -61,10 +64,13 @@ def written(name: str) -> None:
         if arch == "gemma2":
             writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
             writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if "num_local_experts" in config:
+        writer.add_expert_count(config["num_local_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
     _tokens(writer, folder, config["vocab_size"])
     blocks = config["num_hidden_layers"]
     names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, arch.upper()), blocks)
-    for key, tensor in model.state_dict().items():
+    for key, tensor in _apart(model.state_dict()).items():
         if key == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
         array = tensor.numpy()
@@ -74,14 +80,27 @@ def written(name: str) -> None:
         if arch.startswith("gemma") and "norm.weight" in key:
             array = array + 1
         place = names.get_name(key, try_suffixes=(".weight", ".bias"))
-        wanted = gguf.GGMLQuantizationType[kind if array.ndim == 2 else "F32"]
-        if array.ndim == 2 and "Q" in kind and array.shape[1] % 32:
+        wanted = gguf.GGMLQuantizationType[kind if array.ndim > 1 and ".gate." not in key else "F32"]
+        if array.ndim > 1 and "Q" in wanted.name and array.shape[-1] % 32:
             wanted = gguf.GGMLQuantizationType.F16  # as quantisers do where blocks do not fit
         writer.add_tensor(place, gguf.quants.quantize(array, wanted), raw_dtype=wanted)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _apart(state: dict[str, Any]) -> dict[str, Any]:
+    """The same with the first two matrices of experts apart, as files have them."""
+    named = {}
+    for key, tensor in state.items():
+        at, packed, _ = key.partition("experts.gate_up_proj")
+        if not packed:
+            named[key.replace("experts.down_proj", "experts.down_proj.weight")] = tensor
+            continue
+        for word, part in zip(("gate", "up"), tensor.chunk(2, dim=1), strict=True):
+            named[f"{at}experts.{word}_proj.weight"] = part
+    return named
 
 
 def _rotary(writer: Any, parameters: dict[str, Any], size: int) -> None:
@@ -161,7 +180,8 @@ def expected(name: str) -> dict[str, Any]:
     model = AutoModelForCausalLM.from_pretrained(
         config, dtype=torch.float32, attn_implementation="eager", **more
     ).eval()
-    model.load_state_dict(_state(name, model), strict=False)
+    lacks, unknown = model.load_state_dict(_state(name, model), strict=False)
+    assert not lacks and not unknown
     prompt = [1, *np.random.default_rng(5).integers(3, 96, 11).tolist()]
     tokens, out, scores = [], model(torch.tensor([prompt]), use_cache=True), None
     with torch.no_grad():
@@ -179,10 +199,10 @@ def _state(name: str, model: Any) -> dict[str, Any]:
     import torch
 
     config = model.config
-    arch = config.model_type.removesuffix("_text")
+    arch = ARCHITECTURES.get(config.model_type, config.model_type)
     names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, arch.upper()), config.num_hidden_layers)
     arrays, state = dequantised(name), {}
-    for key in model.state_dict():
+    for key in _apart(model.state_dict()):
         array = arrays.get(names.get_name(key, try_suffixes=(".weight", ".bias")))
         if array is None:
             continue
@@ -194,6 +214,12 @@ def _state(name: str, model: Any) -> dict[str, Any]:
         state[key] = torch.from_numpy(np.array(array, np.float32))
     if config.tie_word_embeddings:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    for key in model.state_dict():
+        if "experts.gate_up_proj" in key:
+            parts = [state.pop(key.replace("gate_up_proj", f"{word}_proj.weight")) for word in ("gate", "up")]
+            state[key] = torch.cat(parts, dim=1)
+        elif "experts.down_proj" in key:
+            state[key] = state.pop(f"{key}.weight")
     return state
 
 

@@ -26,6 +26,7 @@ LLAMA3 = {
 YARN = {"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 32}
 LONG = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.1, 1.5], "long_factor": [1.0, 2.0, 3.0]}
 LONG |= {"partial_rotary_factor": 0.75, "original_max_position_embeddings": 128}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
 LINEAR = {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e5}}
 NEAR = {"sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}
 
@@ -46,6 +47,10 @@ MODELS: dict[str, tuple[str, dict[str, Any], str]] = {
                                "num_hidden_layers": 3, "layer_types": ["sliding_attention", "sliding_attention",
                                                                        "full_attention"],
                                "rope_parameters": LINEAR | NEAR}, "bfloat16"),
+    "mixtral": ("mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 24}, "bfloat16"),
+    "qwen3_moe": ("qwen3_moe", {"head_dim": 16, "num_local_experts": 6, "num_experts_per_tok": 3,
+                                "num_hidden_layers": 3, "moe_intermediate_size": 8, "mlp_only_layers": [1],
+                                "rope_parameters": DYNAMIC}, "bfloat16"),
 }  # fmt: skip
 
 
@@ -59,7 +64,7 @@ def written(name: str, folder: Path, seed: int) -> None:
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **SIZES | more))
     with torch.no_grad():
         for place, parameter in model.named_parameters():
-            if parameter.ndim == 2:  # words of Gemma are multiplied: of larger ones all would repeat themselves
+            if parameter.ndim > 1:  # words of Gemma are multiplied: of larger ones all would repeat themselves
                 small = 0.15 if "gemma" in name and "embed" in place else 1.0
                 parameter.normal_(0, 1.5 * small * parameter.shape[1] ** -0.5)
             else:
