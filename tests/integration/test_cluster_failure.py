@@ -9,8 +9,9 @@ import pytest
 from eigentensor.cluster import frames
 from eigentensor.cluster.connection import Connection
 from eigentensor.cluster.frames import VERSION, Hello, Kind, Role
-from eigentensor.errors import NotAdmitted, WorkerLost
+from eigentensor.errors import ExecutionError, NotAdmitted, WorkerLost
 from eigentensor.program.codec import SEMANTICS
+from eigentensor_cluster.engine.executing import Programs
 from eigentensor_cluster.peers import connect
 from eigentensor_cluster.tensors import DEPTH
 from support.clusters import F32, Training, added, cluster, data, losses_of, square, stepped
@@ -118,6 +119,22 @@ def test_a_worker_that_speaks_nonsense_is_let_go_and_its_work_is_done_by_others(
         assert np.array_equal(session.get(2), square() * 2)
         session.run(root, {"x": 1, "y": 1}, {"output": 3})
         assert np.array_equal(session.get(3), square() * 2)
+
+
+def test_a_fault_of_a_worker_is_an_error_that_whoever_waits_hears_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise ValueError("nobody thought of this")
+
+    monkeypatch.setattr(Programs, "run", fails)
+    with cluster(tmp_path / "c") as c, c.session() as session:
+        c.joined()
+        root = session.define(added())
+        session.put(1, square(), F32)
+        session.run(root, {"x": 1, "y": 1}, {"output": 2})
+        with pytest.raises(ExecutionError, match=r"this worker failed: ValueError.*nobody thought of this"):
+            session.get(2)
 
 
 def test_a_number_that_was_made_is_at_hand_though_its_worker_goes_away(tmp_path: Path) -> None:

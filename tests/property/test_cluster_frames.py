@@ -88,6 +88,7 @@ SOME = st.one_of(
     st.builds(frames.Share, u64, u64, handles, handles, values),
     st.builds(frames.Stop, u64),
     st.tuples(u64, u32, u32, pieces()).map(lambda fields: frames.Parcel(*fields[:3], *fields[3])),
+    st.builds(frames.Laid, u64, u32, u32, u64, st.sampled_from(STORED), st.integers(0, 2**28), u64),
     st.builds(
         frames.Hello, st.integers(0, 65535), st.integers(0, 65535), st.sampled_from(Role),
         st.binary(min_size=32, max_size=32), st.binary(min_size=16, max_size=16), u32, names, names, u64, names, names,

@@ -9,7 +9,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from eigentensor.errors import BindingError, ConnectionLost, ExecutionError, LimitError, ProcessKilled, WorkerLost
+from eigentensor.errors import (
+    BindingError,
+    ConnectionLost,
+    EigenTensorError,
+    ExecutionError,
+    LimitError,
+    ProcessKilled,
+    WorkerLost,
+)
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Role
 from eigentensor.regions.boxes import Box, Shape, extents_of_box
@@ -86,7 +94,8 @@ class InProcess:
             assigned = store.assigned[part.number] = Assigned(work.program, slots, part.parts)
         for number in filter(None, work.outputs):
             store.forget(number)
-        mail = self.exchange.begin(run, assigned.slots, assigned.parts.keys())
+        left = sum(max(0, self.memory - planned.held) for planned in assigned.parts.values())
+        mail = self.exchange.begin(run, assigned.slots, assigned.parts.keys(), left)
         jobs = [
             self._threads.run(partial(self._executed, store, work, part.number, assigned, slot, mail))
             for slot in assigned.parts
@@ -141,6 +150,7 @@ class InProcess:
         """As `Worker.end`."""
         self._stores.pop(session, None)
         self.programs.end(session)
+        self.exchange.rest()
 
     def close(self) -> None:
         """Ends the programs, also those that are executed, and the threads."""
@@ -199,6 +209,10 @@ def _explained() -> Iterator[None]:
         raise LimitError("out of memory", fix="Run a smaller program.") from error
     except OSError as error:
         raise ExecutionError(f"this worker cannot execute: {error}") from error
+    except EigenTensorError:
+        raise
+    except Exception as error:  # a fault of ours: whoever waits hears of it
+        raise ExecutionError(f"this worker failed: {error!r}") from error
 
 
 def _done(value: Any) -> "asyncio.Future[Any]":

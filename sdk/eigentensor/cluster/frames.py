@@ -49,6 +49,7 @@ class Kind(IntEnum):
     FETCH = 36
     STOP = 37
     PARCEL = 48
+    LAID = 49
     WELCOME = 64
     VALUE = 65
     STATISTICS = 66
@@ -221,6 +222,19 @@ class Parcel(NamedTuple):
     data: bytes
 
 
+class Laid(NamedTuple):
+    """A box that a slot sends to another in a run, as of Parcel, whose elements lie in memory that both sides have
+    mapped, from byte `offset` on."""
+
+    run: int
+    sender: int
+    receiver: int
+    number: int
+    dtype: DType
+    elements: int
+    offset: int
+
+
 class End(NamedTuple):
     """A session is over, and all that it holds is forgotten: the client's own, or the one that a worker is named."""
 
@@ -229,7 +243,8 @@ class End(NamedTuple):
 
 class Welcome(NamedTuple):
     """The answer to Hello: the session's identity, for a worker that by which workers of the cluster know each other;
-    the sequence number of the last frame that it took; a name."""
+    the sequence number of the last frame that it took; a name. A worker that mapped what came with another's Hello
+    answers with the bytes that it begins with."""
 
     session: bytes
     taken: int
@@ -307,7 +322,7 @@ class Done(NamedTuple):
 
 Frame = (
     Hello | Define | Put | Run | Get | Free | Configure | Stats | Fit | Watch | Tenant | End
-    | Boxed | Assign | Share | Fetch | Stop | Parcel
+    | Boxed | Assign | Share | Fetch | Stop | Parcel | Laid
     | Welcome | Value | Statistics | Fitted | Report | Failed | Done
 )  # fmt: skip
 

@@ -35,6 +35,7 @@ from eigentensor.cluster.frames import (
     Get,
     Hello,
     Kind,
+    Laid,
     Parcel,
     Put,
     Report,
@@ -313,6 +314,14 @@ def _unpack_parcel(payload: _Payload) -> Parcel:
     return Parcel(run, sender, receiver, *_unpack_piece(payload))
 
 
+def _unpack_laid(payload: _Payload) -> Laid:
+    run, sender, receiver, number, code, elements, offset = payload.unpack("QIIQBQQ")
+    dtype = DType(code)
+    if dtype is DType.INDEX or elements > ELEMENTS:
+        raise ValueError("there is no such box")
+    return Laid(run, sender, receiver, number, dtype, elements, offset)
+
+
 def _unpack_free(payload: _Payload) -> Free:
     return Free(payload.unpack(f"{len(payload.data) // 8}Q"))
 
@@ -409,5 +418,6 @@ _OF: dict[type[Frame], _Layout] = {
     Fetch: _Layout(Kind.FETCH, 9 + 3 * 8 * OUTPUT_RANGES, _pack_boxed, lambda payload: Fetch(*_unpack_boxed(payload))),
     Stop: _Layout(Kind.STOP, 8, lambda f: struct.pack("<Q", *f), lambda payload: Stop(payload.number("Q"))),
     Parcel: _Layout(Kind.PARCEL, 34 + _SHAPE + PIECE, _pack_parcel, _unpack_parcel),
+    Laid: _Layout(Kind.LAID, 41, lambda f: struct.pack("<QIIQBQQ", *f), _unpack_laid),
 }  # fmt: skip
 _BY_KIND = {int(layout.kind): layout for layout in _OF.values()}

@@ -23,6 +23,11 @@ def stored(value: NDArray[Any], dtype: DType) -> NDArray[Any]:
     return np.asarray(value, order="C")
 
 
+def stored_as(box: NDArray[Any]) -> DType:
+    """A dtype whose storage type is that of a box."""
+    return _DTYPES[box.dtype]
+
+
 def puts(handle: int, value: NDArray[Any], dtype: DType) -> Iterator[Put]:
     """The frames that bring a tensor. Raises BindingError if the array is not of the dtype's storage type."""
     array = stored(value, dtype)
@@ -38,13 +43,14 @@ def values(asked: int, value: NDArray[Any], dtype: DType) -> Iterator[Value]:
 
 def parcels(run: int, sender: int, receiver: int, number: int, box: NDArray[Any]) -> Iterator[Parcel]:
     """The frames that bring the elements of a box from a slot to another."""
-    dtype = _DTYPES[box.dtype]
+    dtype = stored_as(box)
     for offset, data in _pieces(box, dtype):
         yield Parcel(run, sender, receiver, number, dtype, (box.size,), offset, data)
 
 
 def _pieces(array: NDArray[Any], dtype: DType) -> Iterator[tuple[int, bytes]]:
-    data = array.astype(STORAGE[dtype].newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data
+    flat = np.ascontiguousarray(array.astype(STORAGE[dtype].newbyteorder("<"), copy=False)).reshape(-1)
+    data = flat.view(np.uint8).data
     for offset in range(0, max(1, len(data)), PIECE):
         yield offset, bytes(data[offset : offset + PIECE])
 

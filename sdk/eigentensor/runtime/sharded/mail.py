@@ -39,7 +39,7 @@ class Mail:
 
     def __init__(self, workers: int, here: Collection[int] | None = None, forward: Forward | None = None) -> None:
         """Of so many workers these are `here`, or all of them; `forward` takes, on any thread, what goes to others."""
-        self.forward, self.is_closed = forward, False
+        self.forward, self.is_closed, self.why = forward, False, ""
         pairs = product(range(workers), range(workers) if here is None else here)
         self.queues: dict[tuple[int, int], SimpleQueue[Message | None]] = {pair: SimpleQueue() for pair in pairs}
 
@@ -62,9 +62,9 @@ class Mail:
             raise ExecutionError(f"worker {sender} has a message for {receiver}, and there is no such worker")
         queue.put(message)
 
-    def close(self) -> None:
-        """Whoever waits, or will, gets an error."""
-        self.is_closed = True
+    def close(self, why: str = "") -> None:
+        """Whoever waits, or will, gets an error, which says why."""
+        self.is_closed, self.why = True, self.why or why
         for queue in self.queues.values():
             queue.put(None)
 
@@ -88,7 +88,8 @@ class MailPort:
         """As it came."""
         message = self.mail.queues[worker, self.worker].get()
         if message is None:
-            raise MailClosed(f"worker {self.worker} waits for a box of worker {worker}, and some worker has failed")
+            what = f"worker {self.worker} waits for a box of worker {worker}, and some worker has failed"
+            raise MailClosed(f"{what}: {self.mail.why}" if self.mail.why else what)
         if message.number != number:
             raise ExecutionError(
                 f"worker {self.worker} got message {message.number} of worker {worker} where {number} was to come",
