@@ -1,4 +1,4 @@
-"""Processors of other machines: the CPU device's own text compiled for them, laid out as a device does, run under qemu."""
+"""Processors of other machines: the CPU device's text compiled for them, loaded as a device does, run under qemu."""
 
 import shutil
 import struct
@@ -77,7 +77,7 @@ class Emulated:
     """A process on a machine, which computes in its own memory. A context: the process ends with it."""
 
     def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+        self.machine, self.compiled = machine, Together()
         self.end, self.codes, self.new = BASE, dict[bytes, int](), list[tuple[int, bytes]]()
         build = machine.compiler()
         numbers = {"BASE": BASE, "SIZE": SIZE, "MODE": machine.modes}
@@ -100,21 +100,21 @@ class Emulated:
         self.process.kill()
         self.process.communicate()
 
-    def way(self, programs: Iterable[Program] = (), lanes: int = 0, *, other_mode: bool = False) -> Way:
-        """Executes programs there, in a process that has set no mode or the machine's; these are compiled sooner,
-        together."""
-        build, compiled = self.machine.compiler(lanes), Together()
+    def way(self, programs: Iterable[Program] = (), build: Toolchain | None = None, mode: int = 0) -> Way:
+        """Executes programs there, in a process that has set a mode; these are compiled sooner, together. Without a
+        compiler it is the machine's."""
+        build = build or self.machine.compiler()
 
         def compile_all(programs: Iterable[Program]) -> None:
             bodies = {body for program in programs for body in (*program.bodies, *parts(program))}
-            compiled.fill([body for body in bodies if build.key(body) not in compiled.codes], build)
+            self.compiled.fill([body for body in bodies if build.key(body) not in self.compiled.codes], build)
 
         def code_of(body: Body) -> int | None:
-            return self.load(compiled.codes[build.key(body)]) if body.parameters[0].elements else None
+            return self.load(self.compiled.codes[build.key(body)]) if body.parameters[0].elements else None
 
         def made(program: Program) -> Run:
             compile_all([program])
-            return _Loaded(program, self, code_of, self.machine.mode if other_mode else 0).run
+            return _Loaded(program, self, code_of, mode).run
 
         compile_all(programs)
         return made
@@ -158,9 +158,7 @@ class Emulated:
 class _Loaded:
     """A program with its memory, as `runtime.cpu.table` lays it out."""
 
-    def __init__(
-        self, program: Program, process: Emulated, code_of: Callable[[Body], int | None], mode: int
-    ) -> None:
+    def __init__(self, program: Program, process: Emulated, code_of: Callable[[Body], int | None], mode: int) -> None:
         self.program, self.process, self.code_of, self.mode = program, process, code_of, mode
         self.plan = plan(program, over=True)
         self.end = BASE + TENSORS
@@ -187,7 +185,9 @@ class _Loaded:
             written, turn = [], next_turn(self.plan, turn)
         named: dict[Kind, dict[str, Any]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
         for r, data in zip(results, contents, strict=True):
-            named[r.kind][r.name] = np.frombuffer(data, STORAGE[self.program.parameter(r.buffer).dtype]).reshape(r.shape)
+            named[r.kind][r.name] = np.frombuffer(data, STORAGE[self.program.parameter(r.buffer).dtype]).reshape(
+                r.shape
+            )
         return Results(named[Kind.OUTPUT], named[Kind.STATE])
 
     def _table(self, where: list[int], turn: int, values: tuple[int, ...]) -> tuple[Pieces, int]:

@@ -12,8 +12,8 @@ HIGH, LOW, STORED = 23, 24, 25  #: R_RISCV_PCREL_HI20, …LO12_I, …LO12_S
 def linked(code: bytes, base: int) -> bytes:
     """An object's sections, to be put at `base`. It is linked with nothing.
 
-    Raises RuntimeError for a function of a library, NotImplementedError for a relocation that is not known, StopIteration
-    or ValueError for what is no object.
+    Raises RuntimeError for a function of a library, NotImplementedError for a relocation that is not known, and
+    StopIteration or ValueError for what is no object.
     """
     if code[18:20] != struct.pack("<H", RISCV):
         return bytes(jit_loader(code, base=base))

@@ -64,8 +64,10 @@ FN f32v choose(bv m, f32v a, f32v c) {
   _Pragma("clang loop unroll(full)") for (int n = 0; n < LANES / 4; n++) UNSEEN(x.e[n], "w");
   return as_f32((as_u32(a) & (u32v)x.v) | (as_u32(c) & ~(u32v)x.v));
 }
-#else
+#elif defined(__x86_64__)
 FN f32v choose(bv m, f32v a, f32v c) { return m ? a : c; }
+#else
+FN f32v choose(bv m, f32v a, f32v c) { f32v r; EACH r[l] = choose(m[l], a[l], c[l]); return r; }
 #endif
 FLOATING(f32v, u32v, i32v)
 TO_INTEGERS(f32v, v)
@@ -118,6 +120,16 @@ FN f32v from_bf16(u16v a) { return as_f32(CONVERT(a, u32v) << 16); }
   }
 FROM_WIDE(i64, i64_to_bf16)
 FROM_WIDE(u64, u64_to_bf16)
+FN f32v to_f32(i32v a) { return CONVERT(a, f32v); }
+#if defined(__aarch64__) /* where clang rounds vectors of these twice, to double and on to float */
+FN f32 to_f32(i64 a) { return (f32)a; }
+FN f32 to_f32(u64 a) { return (f32)a; }
+FROM_WIDE(i64, to_f32)
+FROM_WIDE(u64, to_f32)
+#else
+FN f32v to_f32(i64v a) { return CONVERT(a, f32v); }
+FN f32v to_f32(u64v a) { return CONVERT(a, f32v); }
+#endif
 
 /* Memory, as for one value. Addresses of lanes that are not read are computed as numbers. */
 #define ENTER_bv(a) ne(a, (u8v)0)
