@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from eigentensor import hashing
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Program
@@ -170,6 +171,41 @@ def test_vectors_of_riscv() -> None:
         assert differing(process, [*integers, "halves", *(f"tile {name}" for name in tiles.CASES)]) == {}
 
 
+# Hashing
+
+#: What calls hashing.c, first, since there is no library: variables are the way, tag, size and number of messages.
+CALLING = """
+#include <stddef.h>
+#include <stdint.h>
+int supports(int);
+void hash(int, int, size_t, const uint8_t *, size_t, uint8_t *);
+int64_t kernel(void *const *buffers, const int64_t *v, int64_t first, int64_t last) {
+  if (last < 0) return 1;
+  hash(v[0], v[1], v[2], buffers[1], v[3], buffers[0]);
+  ((uint8_t *)buffers[0])[32 * v[3]] = supports(2);
+  return last;
+}
+unsigned long getauxval(unsigned long what) { return what == 16 ? HWCAP : 0; }
+void *memset(void *p, int c, size_t n) { for (uint8_t *q = p; n--; ) *(volatile uint8_t *)q++ = c; return p; }
+"""
+WAYS = [hashing.Kind.PORTABLE, hashing.Kind.SHA]
+
+
+@pytest.mark.parametrize("kind", WAYS, ids=lambda kind: kind.name.lower())
+def test_hashes_on_arm(kind: hashing.Kind) -> None:
+    build = ARM.compiler()
+    target = next(word for word in build.command if word.startswith("--target="))
+    flags = ("-c", "-x", "c", "-ffreestanding", target, *hashing.FLAGS, *hashing.OF_MACHINE["aarch64"])
+    command = (build.command[0], *flags, f"-DHWCAP={'1ul << 6' if kind is hashing.Kind.SHA else 0}", "-", "-o", "-")
+    code = replace(build, command=command).compile(CALLING + hashing.SOURCE.read_text())
+    for process in started(ARM):
+        for tag, size, count in ((0, 1024, 1), (0, 1024, 7), (1, 64, 33), (255, 128, 4)):
+            data = Random(count).randbytes(count * size)
+            hashes = process.kernel(code, 32 * count + 1, data, (kind, tag, size, count))
+            assert hashes[:-1] == hashing.by_hashlib(tag, size, data)
+            assert hashes[-1] == (kind is hashing.Kind.SHA)
+
+
 # Code as it lies in memory, and what it may ask of the system
 
 
@@ -183,6 +219,18 @@ def test_code_that_calls_a_library_is_refused(machine: Machine) -> None:
 def test_a_processor_that_nobody_knows_is_named() -> None:
     with pytest.raises(ExecutionError, match="s390x"):
         compiling_for("s390x", "native")
+
+
+#: Calls of x86 and those that stand for them elsewhere.
+NEWER = {
+    "access": "faccessat", "open": "openat", "stat": "newfstatat", "lstat": "newfstatat", "readlink": "readlinkat"
+}  # fmt: skip
+
+
+def test_a_sealed_process_may_do_the_same_on_every_machine() -> None:
+    for machine, (_, calls) in confine.CALLS.items():
+        allowed = {NEWER.get(name, name) for name in calls}
+        assert allowed - {"riscv_flush_icache"} == {*confine.GENERIC}, machine
 
 
 @pytest.mark.parametrize("machine", confine.CALLS)

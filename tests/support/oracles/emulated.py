@@ -119,6 +119,15 @@ class Emulated:
         compile_all(programs)
         return made
 
+    def kernel(self, code: bytes, size: int, data: bytes, variables: Sequence[int]) -> bytes:
+        """What one kernel writes, of this size, that reads this and is given these values."""
+        pointers, values = self._place(bytes(16)), self._place(struct.pack(f"<{len(variables)}q", *variables))
+        result, read = self._place(bytes(size)), self._place(data)
+        self.new.append((pointers, struct.pack("<2q", result, read)))
+        step = np.zeros(1, STEP)
+        step["kernel"], step["buffers"], step["variables"] = self.load(code), pointers, values
+        return self.call([], (self._place(step.tobytes()), 1, 0), [(result, size)])[0]
+
     def load(self, code: bytes) -> int:
         """Where object code lies from the next call on, once; at the beginning of a page, as in a device."""
         if code not in self.codes:

@@ -18,9 +18,9 @@ from eigentensor.errors import NoSandbox
 
 #: Numbers of allowed calls where Linux numbers them as on any newer processor.
 GENERIC = {
-    "getcwd": 17, "openat": 56, "close": 57, "getdents64": 61, "lseek": 62, "read": 63, "write": 64, "readv": 65,
-    "writev": 66, "pread64": 67, "pwrite64": 68, "readlinkat": 78, "newfstatat": 79, "fstat": 80, "exit": 93,
-    "exit_group": 94, "futex": 98, "clock_gettime": 113, "clock_nanosleep": 115, "sched_getaffinity": 123,
+    "getcwd": 17, "faccessat": 48, "openat": 56, "close": 57, "getdents64": 61, "lseek": 62, "read": 63, "write": 64,
+    "readv": 65, "writev": 66, "pread64": 67, "pwrite64": 68, "readlinkat": 78, "newfstatat": 79, "fstat": 80,
+    "exit": 93, "exit_group": 94, "futex": 98, "clock_gettime": 113, "clock_nanosleep": 115, "sched_getaffinity": 123,
     "sched_yield": 124, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "getpid": 172,
     "geteuid": 175, "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226,
     "madvise": 233, "getrandom": 278, "statx": 291, "rseq": 293,
