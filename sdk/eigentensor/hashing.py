@@ -16,6 +16,7 @@ from eigentensor import clang
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError
 from eigentensor.scratch import scratch
+from eigentensor.system import processors
 from eigentensor.threads import pool, start
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -103,7 +104,7 @@ def chosen() -> Chosen:
     """What this process hashes with: what was given, or the helper from the cache of kernels, compiled if need be."""
     try:
         if _override is None:
-            library, threads = load(Cache(default_folder())), len(os.sched_getaffinity(0))
+            library, threads = load(Cache(default_folder())), processors()
         else:
             library, threads = ctypes.CDLL(str(_override[0])), _override[1]
         kind = max(kind for kind in Kind if library.supports(kind))

@@ -22,6 +22,7 @@ from eigentensor.runtime.cpu.choice import candidates, choose
 from eigentensor.runtime.cpu.features import features
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.source import write
+from eigentensor.system import LINUX
 
 FLAGS = (
     "-c", "-x", "c", "-O2", "-fPIC", "-ffreestanding", "-nostdlib", "-fno-ident", "-fno-asynchronous-unwind-tables",
@@ -117,6 +118,8 @@ def _run(command: Sequence[str], text: bytes, cwd: str | None = None) -> "subpro
 def local() -> Toolchain:
     """The compiler of this machine for its processor. Raises ExecutionError if there is none."""
     check_release()
+    if not LINUX:
+        raise ExecutionError(f"the device CPU runs on Linux, not on {platform.system()}")
     machine = platform.machine().lower()
     return compiling_for({"amd64": "x86_64", "aarch64": "arm64"}.get(machine, machine), "native")
 

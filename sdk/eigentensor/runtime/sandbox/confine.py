@@ -5,10 +5,8 @@ Linux only. Nothing can be undone: what is allowed afterwards is to compute, to 
 
 import ctypes
 import errno
-import fcntl
 import os
 import platform
-import resource
 import select
 import signal
 import struct
@@ -60,6 +58,8 @@ def tie() -> None:
 
     What is to die with bubblewrap's parent survives if that is killed before bubblewrap has said so to the kernel.
     """
+    import fcntl  # only Linux has all of this, and others import this module
+
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(0, F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
@@ -71,6 +71,8 @@ def tie() -> None:
 
 def limit(limits: Limits, file_bytes: int) -> None:
     """Bound this process for ever, and let it die with its parent; `file_bytes` is the largest file it may write."""
+    import resource
+
     _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     for what, most in (
         (resource.RLIMIT_AS, limits.memory + INTERPRETER + limits.threads * THREAD),
