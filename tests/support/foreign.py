@@ -52,6 +52,7 @@ def leave_linux() -> None:
         for name in names:
             if hasattr(module, name):
                 delattr(module, name)
+    os.environ.pop("ETH_HASH_BACKEND", None)  # of the command, where it ran on Linux
     platform.system = lambda: "Windows"
     here, sys.platform = sys.platform, "win32"
     import_module("eigentensor.system")
