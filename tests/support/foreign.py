@@ -53,6 +53,7 @@ def leave_linux() -> None:
             if hasattr(module, name):
                 delattr(module, name)
     os.environ.pop("ETH_HASH_BACKEND", None)  # of the command, where it ran on Linux
+    os.environ.setdefault("USERNAME", "somebody")
     platform.system = lambda: "Windows"
     here, sys.platform = sys.platform, "win32"
     import_module("eigentensor.system")
