@@ -28,6 +28,7 @@ from eigentensor.lowering.shards import Shards
 from eigentensor.program import Program, Role
 from eigentensor.receipt import Receipt
 from eigentensor.receipt.calls import SignedCall
+from eigentensor.system import held_over_forks
 from eigentensor.task import order_uuid
 from eigentensor_client import steps
 from eigentensor_client.attempts import Attempts
@@ -51,7 +52,7 @@ R = TypeVar("R")
 #: By process too: what a process has opened is not for those that it forks.
 _clients: dict[tuple[int, Network, str | None], Client] = {}
 _lock = Lock()
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+held_over_forks(_lock)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ import errno
 import io
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -20,6 +19,7 @@ from typer.main import get_command
 
 from eigentensor import errors, spending
 from eigentensor.errors import ConfigError, EigenTensorError
+from eigentensor.system import LINUX
 from eigentensor.talk import QUIET, callable_here
 from eigentensor.talk import command as command_here
 from eigentensor.version import VERSION
@@ -269,7 +269,8 @@ def _prepare_streams() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and exits with a code of the table in client/README.md."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    os.environ.setdefault("ETH_HASH_BACKEND", "pysha3")  # the other one loads a parser of C
+    if LINUX:
+        os.environ.setdefault("ETH_HASH_BACKEND", "pysha3")  # the other one loads a parser of C
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # a command of its own, with rich and click
     _prepare_streams()
     as_json = "--json" in words
@@ -296,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 130
     except BrokenPipeError:  # whoever read stdout has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 128 + signal.SIGPIPE
+        code = 141  # 128 and the number of SIGPIPE
     except OSError as error:
         if error.errno not in PLACES:
             raise

@@ -13,6 +13,7 @@ from eigentensor.cluster.remote import RemoteSession
 from eigentensor.cluster.resident import Resident, check_workers
 from eigentensor.errors import ClusterError
 from eigentensor.program.binding import Results
+from eigentensor.system import held_over_forks
 
 KEPT = 64  #: programs whose weights stay at a cluster: those that were called last
 
@@ -59,7 +60,7 @@ class AtCluster:
 #: By process too: what a process has opened is not for those that it forks.
 _open: dict[tuple[int, str, str | None], AtCluster] = {}
 _lock = Lock()
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+held_over_forks(_lock)
 
 
 def executed(use: Use, address: str | None, token: str | None) -> Results:

@@ -1,6 +1,5 @@
 """What a session has done: tasks whose states follow one from the other, and the one under way; pure. And its file."""
 
-import fcntl
 import json
 import os
 import struct
@@ -11,7 +10,7 @@ from typing import Annotated, Any, BinaryIO, Final, Literal, Self
 
 from typing_extensions import TypedDict
 
-from eigentensor import merkle
+from eigentensor import merkle, system
 from eigentensor.addresses import is_address
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy, TaskError
 from eigentensor.task import NONE, Domain, Order, order_uuid
@@ -305,7 +304,7 @@ class SessionFile:
         while True:
             lock = self._place.open("wb")
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                system.lock(lock.fileno())
                 # Whoever held the lock may have removed its file, and somebody else made another.
                 if self._place.exists() and os.path.samestat(os.fstat(lock.fileno()), self._place.stat()):
                     return lock

@@ -1,6 +1,5 @@
 """What was asked for and what it cost, in SQLite: written before anything is sent, so that nothing is paid twice."""
 
-import fcntl
 import json
 import sqlite3
 import time
@@ -12,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from eigentensor import system
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
 from eigentensor.store.database import Database
 from eigentensor.task.objects import Task
@@ -382,7 +382,7 @@ def _job(row: sqlite3.Row) -> Job:
 def _locked(path: Path) -> BinaryIO:
     file = path.open("ab")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        system.lock(file.fileno())
     except BlockingIOError:
         file.close()
         raise ServiceBusy(

@@ -1,6 +1,5 @@
 """Bearer tokens: told once, stored as hashes."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from eigentensor import system
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor_client.files import write_whole
 
@@ -65,7 +65,7 @@ class Tokens:
         """No other process changes the file meanwhile: what one removes, another must not write again."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._path.with_suffix(".lock").open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            system.lock(file.fileno(), wait=True)
             yield
 
     def _write(self, names: dict[str, str]) -> None:

@@ -6,6 +6,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from eigentensor.system import is_own
+
 DIGEST = 32
 BYTES = 4 << 30  #: that a folder holds at most after `prune`
 
@@ -31,7 +33,7 @@ class Cache:
         try:
             with self.path(key).open("rb") as file:
                 status = os.fstat(file.fileno())
-                if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                if not is_own(status):
                     return None
                 stored = file.read()
         except OSError:

@@ -6,6 +6,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 enum { PORTABLE, AVX2, SHA, KINDS };
@@ -136,7 +138,34 @@ int supports(int kind) {
 void hash(int kind, ARGUMENTS) {
   (kind == SHA ? sha : kind == AVX2 ? avx2 : portable)(tag, size, data, count, out);
 }
+#elif defined(__aarch64__)
+/* The same with ARM's instructions. */
+INLINE void blocks_of_two(uint32_t *state, const uint8_t *const *blocks) {
+  uint32x4_t w[2][4], abcd[2], efgh[2], *sums = (uint32x4_t *)state;
+  for (int i = 0; i < 2; i++) abcd[i] = sums[2 * i], efgh[i] = sums[2 * i + 1];
+#pragma unroll
+  for (int t = 0; t < 16; t++)
+    for (int i = 0; i < 2; i++) {
+      uint32x4_t *now = &w[i][t & 3];
+      if (t < 4)
+        *now = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(blocks[i] + 16 * t)));
+      else
+        *now = vsha256su1q_u32(vsha256su0q_u32(*now, w[i][(t + 1) & 3]), w[i][(t + 2) & 3], w[i][(t + 3) & 3]);
+      const uint32x4_t k = *now + ((const uint32x4_t *)K)[t], before = abcd[i];
+      abcd[i] = vsha256hq_u32(before, efgh[i], k);
+      efgh[i] = vsha256h2q_u32(efgh[i], before, k);
+    }
+  for (int i = 0; i < 2; i++) sums[2 * i] += abcd[i], sums[2 * i + 1] += efgh[i];
+}
+
+static void sha(ARGUMENTS) {
+  static const uint8_t place[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  hash_by(blocks_of_two, 2, 8, place, tag, size, data, count, out);
+}
+
+unsigned long getauxval(unsigned long); /* of libc: what the system says of the processor */
+int supports(int kind) { return kind == PORTABLE || (kind == SHA && getauxval(16) >> 6 & 1); }
+void hash(int kind, ARGUMENTS) { (kind == SHA ? sha : portable)(tag, size, data, count, out); }
 #else
-int supports(int kind) { return kind == PORTABLE; }
-void hash(int kind, ARGUMENTS) { portable(tag, size, data, count, out); }
+#error "hashing.py knows for which processors this is"
 #endif

@@ -16,10 +16,13 @@ from eigentensor import clang
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError
 from eigentensor.scratch import scratch
+from eigentensor.system import processors
 from eigentensor.threads import pool, start
 
 SOURCE = Path(__file__).with_suffix(".c")
-FLAGS = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fno-strict-aliasing")
+FLAGS = ("-O2", "-fPIC", "-nostdlib", "-fno-strict-aliasing")
+#: Flags besides, for the processors that hashing.c is written for. It asks itself whether there are such instructions.
+OF_MACHINE: dict[str, tuple[str, ...]] = {"x86_64": (), "aarch64": ("-march=armv8-a+sha2",)}
 SECONDS = 60  #: for compiling the helper
 SMALL = 1 << 15  #: bytes below which nobody waits for it
 FEW = 4  #: hashes for which a call of it costs more than it saves
@@ -101,7 +104,7 @@ def chosen() -> Chosen:
     """What this process hashes with: what was given, or the helper from the cache of kernels, compiled if need be."""
     try:
         if _override is None:
-            library, threads = load(Cache(default_folder())), len(os.sched_getaffinity(0))
+            library, threads = load(Cache(default_folder())), processors()
         else:
             library, threads = ctypes.CDLL(str(_override[0])), _override[1]
         kind = max(kind for kind in Kind if library.supports(kind))
@@ -127,18 +130,19 @@ def give(library: Path, threads: int) -> None:
 def object_code(folder: Cache) -> bytes:
     """hashing.c compiled, from the folder or put there. Raises ExecutionError or OSError."""
     command = clang.path()
-    if command is None or platform.system() != "Linux" or platform.machine() != "x86_64":
+    if command is None or platform.system() != "Linux" or platform.machine() not in OF_MACHINE:
         other = f"not written for {platform.system()} {platform.machine()}"
         raise ExecutionError(
             "clang is not installed" if command is None else other, fix="Nothing: hashlib gives the same roots."
         )
     real = Path(command).resolve()
     status, text = real.stat(), SOURCE.read_bytes()
-    compiler = f"{real} {status.st_size} {status.st_mtime_ns} {FLAGS}"
+    flags = ("-shared", *FLAGS, *OF_MACHINE[platform.machine()])
+    compiler = f"{real} {status.st_size} {status.st_mtime_ns} {flags}"
     key = sha256(compiler.encode() + b"\0" + text).hexdigest()
     code = folder.get(key)
     if code is None:
-        code = _compiled(command, text)
+        code = _compiled([command, *flags], text)
         with suppress(OSError):  # nothing can be kept: then every process compiles it
             folder.put(key, code)
     return code
@@ -154,10 +158,10 @@ def load(folder: Cache) -> ctypes.CDLL:
     return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
 
 
-def _compiled(path: str, text: bytes) -> bytes:
+def _compiled(compiler: list[str], text: bytes) -> bytes:
     with scratch() as folder:
         target = folder / "hashing.so"
-        command = [path, *FLAGS, "-x", "c", "-", "-o", str(target)]
+        command = [*compiler, "-x", "c", "-", "-o", str(target)]
         try:
             done = subprocess.run(command, input=text, capture_output=True, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:

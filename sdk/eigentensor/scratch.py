@@ -1,7 +1,6 @@
 """Folders for a while: gone when their block ends; and of a process that was killed when the next one begins."""
 
 import atexit
-import fcntl
 import os
 import shutil
 import tempfile
@@ -9,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+
+from eigentensor import system
 
 _LOCK = ".lock"
 
@@ -31,8 +32,8 @@ def _home(process: int, within: Path | None) -> Path:
         home = Path(tempfile.mkdtemp(prefix="scratch-", dir=root))
         # A process that sweeps just now may take it for one that was left behind: then another one.
         with suppress(OSError):
-            lock = os.open(home / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = os.open(home / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            system.lock(lock)
             if os.path.samestat(os.fstat(lock), (home / _LOCK).stat()):
                 atexit.register(_remove, process, home, None if within else root)
                 return home
@@ -41,17 +42,17 @@ def _home(process: int, within: Path | None) -> Path:
 def _temporary() -> Path:
     """This user's part of $TMPDIR, to which everybody may write."""
     everybodys = Path(tempfile.gettempdir())
-    root = everybodys / f"eigentensor-{os.getuid()}"
+    root = everybodys / f"eigentensor-{system.user()}"
     root.mkdir(mode=0o700, exist_ok=True)
     status = root.lstat()
-    return root if status.st_uid == os.getuid() and not status.st_mode & 0o077 else everybodys  # somebody else's
+    return root if system.is_own(status, 0o077) else everybodys  # somebody else's
 
 
 def _sweep(root: Path) -> None:
     """Removes what killed processes left."""
     for lock in root.glob(f"scratch-*/{_LOCK}"):
         with suppress(OSError), lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(file.fileno())
             shutil.rmtree(lock.parent, ignore_errors=True)
 
 

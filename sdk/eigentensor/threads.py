@@ -9,7 +9,9 @@ from functools import cache
 from queue import SimpleQueue
 from threading import Barrier, Lock, Thread
 
-LIBC = ctypes.CDLL(None)
+from eigentensor.system import LINUX
+
+LIBC = ctypes.CDLL(None) if LINUX else None
 
 
 @cache
@@ -60,6 +62,7 @@ class Helpers:
 
     def make_way(self) -> None:
         """Keep them off the processor of the calling thread: a helper that wakes there comes when the work is done."""
+        assert LIBC
         here = LIBC.sched_getcpu()
         if here in (self.left, -1) or not (others := os.sched_getaffinity(0) - {here}):
             return

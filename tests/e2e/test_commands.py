@@ -1,6 +1,7 @@
 """The command line as people and scripts use it: processes, exit codes, streams."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -138,6 +139,14 @@ def test_run_writes_the_result_and_one_object(
     assert (listed["schema"], listed["tasks"][0]["task"]) == ("eigentensor.tasks/1", task)
     again = call_json("get", task[:12], "-o", "again.safetensors")
     assert again["outputs_root"] == result["outputs_root"]
+
+    command = [sys.executable, "-m", "support.foreign", *RUN, "-o", "foreign.safetensors", "--wait", "result", "--json"]
+    places = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "client" / "examples")])
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": places}, capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, done.stderr  # a client that is not on Linux, once more the same
+    assert (folder / "foreign.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
     assert (folder / "again.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
     assert again["files"] == {"outputs": "again.safetensors", "states": None, "receipt": None}
     kept = call_json("get", task[:12])

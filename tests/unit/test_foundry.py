@@ -48,7 +48,7 @@ def kept() -> Path:
 
 
 def test_the_version_is_the_one_that_the_contracts_are_tested_with() -> None:
-    written = json.loads((Path(__file__).parents[2] / "contracts" / "package.json").read_text())["devDependencies"]
+    written = json.loads((Path(__file__).parents[2] / "contracts" / "package.json").read_text())["optionalDependencies"]
     assert {version for name, version in written.items() if name.startswith("@foundry-rs/")} == {foundry.VERSION}
 
 

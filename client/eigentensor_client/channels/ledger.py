@@ -4,7 +4,6 @@ Killed at any point, a client sends the same bytes again: so it pays for no call
 the prices of the calls that were under way.
 """
 
-import fcntl
 import json
 import os
 import secrets
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 from urllib.parse import parse_qsl
 
-from eigentensor import merkle
+from eigentensor import merkle, system
 from eigentensor.chain.network import state_folder
 from eigentensor.channel import CallReceipt, Deal, Key, Line, LineProof, Offer, channel_of
 from eigentensor.channel.calls import CallResponse, Computation, Payment
@@ -198,7 +197,7 @@ class Ledger:
         with self._usable():
             file = (self.folder / f"{channel.hex()}.lock").open("ab")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(file.fileno())
         except OSError:
             file.close()
             raise ChannelBusy(

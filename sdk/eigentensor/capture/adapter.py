@@ -24,12 +24,13 @@ from eigentensor.capture import relocation, unseen
 from eigentensor.capture.lines import raised_at, user_line
 from eigentensor.capture.relocation import Relocation, is_host
 from eigentensor.errors import CaptureError, EigenTensorError
+from eigentensor.system import held_over_forks
 
 TINYGRAD = "0.14.0"
 DEVICE = relocation.DEVICE
 #: Held by whoever computes with tinygrad, whose state is global, while other threads may record.
 LOCK = RLock()
-os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+held_over_forks(LOCK)
 _SETTINGS: dict[str, Any] = {
     "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
     "BEAM": 0, "NOOPT": 0, "IMAGE": 0, "FLOAT16": 0, "OPENPILOT_HACKS": 0, "WINO": 0, "TRANSCENDENTAL": 1, "PCONTIG": 0,

@@ -1,6 +1,5 @@
 """What an account meant to send: written before it is sent, so that a restarted process never sends it twice."""
 
-import fcntl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 from threading import Lock
 
+from eigentensor import system
 from eigentensor.store.database import Database
 
 #: What brings a journal from one version to the next; SQLite's `user_version` counts them.
@@ -100,11 +100,11 @@ class Journal:
                 yield
                 return
             with self._turns.open("a") as turns:
-                fcntl.flock(turns, fcntl.LOCK_EX)  # ends with the process at the latest
+                system.lock(turns.fileno(), wait=True)  # ends with the process at the latest
                 try:
                     yield
                 finally:
-                    fcntl.flock(turns, fcntl.LOCK_UN)  # also for who was forked meanwhile
+                    system.unlock(turns.fileno())  # also for who was forked meanwhile
 
     def get(self, key: str) -> Intent | None:
         """The intent under a key; None if none was begun."""

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from eigentensor import system
 from eigentensor.errors import ConfigError, NotAdmitted
 
 ADDRESS, TOKEN_FILE = "EIGENTENSOR_CLUSTER", "EIGENTENSOR_CLUSTER_TOKEN"  #: of the environment
@@ -60,16 +61,16 @@ def of_device(name: str) -> Address | None:
 
 def own_folder() -> Path:
     """Where this user's cluster has its socket: within the folder that a session of this user has, if there is one."""
-    session = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    session = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{system.user()}")
     if session.is_dir():
         return session / "eigentensor-cluster"
-    return Path(tempfile.gettempdir()) / f"eigentensor-cluster-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"eigentensor-cluster-{system.user()}"
 
 
 def check_folder(folder: Path) -> None:
     """Raises NotAdmitted unless a folder is this user's alone: who could write there could stand in for the door."""
     status = folder.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077 or not stat.S_ISDIR(status.st_mode):
+    if not system.is_own(status, 0o077) or not stat.S_ISDIR(status.st_mode):
         raise NotAdmitted(f"{folder} is not a folder of this user alone", fix=f"Run `chmod 700 {folder}`, or move it.")
 
 

@@ -1,6 +1,5 @@
 """How a session of this process executes a program: compiled, by workers, or by whatever gives a result soonest."""
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from eigentensor import reference
 from eigentensor.program.binding import iteration_values
 from eigentensor.program.model import Body, Program, Result
 from eigentensor.runtime.memory.plan import HOST
+from eigentensor.system import processors
 
 if TYPE_CHECKING:
     from eigentensor.runtime.devices import Loaded
@@ -24,7 +24,7 @@ Execution = Callable[[Arrays, Mapping[str, int], Mapping[int, Result]], dict[int
 def soonest(program: Program, constants: Arrays, heavy: Collection[Body] = (), threads: int | None = None) -> Execution:
     """By the reference, but heavy bodies by a processor: these are compiled now, all at once. Raises ExecutionError if
     they cannot be."""
-    codes, number_of_threads = None, threads or len(os.sched_getaffinity(0))
+    codes, number_of_threads = None, threads or processors()
     if heavy:
         from eigentensor.cache import Cache, default_folder
         from eigentensor.runtime import devices

@@ -31,10 +31,10 @@ def check(certificate: bytes | None, address: Address) -> None:
 
 def keep_alive(connection: socket.socket) -> None:
     """Lets a peer that vanished without a word be noticed within half a minute."""
-    if connection.family != socket.AF_UNIX:
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, BETWEEN)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, TRIES)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * (IDLE + BETWEEN * TRIES))
+        limits = {"KEEPIDLE": IDLE, "KEEPINTVL": BETWEEN, "KEEPCNT": TRIES}
+        for name, limit in (limits | {"USER_TIMEOUT": 1000 * (IDLE + BETWEEN * TRIES)}).items():
+            if option := getattr(socket, f"TCP_{name}", None):  # not every system has all of them
+                connection.setsockopt(socket.IPPROTO_TCP, option, limit)

@@ -1,7 +1,6 @@
 """Executing a stranger's program on this machine: confined, within limits, and rechecked with the reference."""
 
 import math
-import os
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from eigentensor.reexecution import sample
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime import devices
 from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed, run_sandboxed
+from eigentensor.system import processors
 from eigentensor.tracing import Execution, Retrace
 
 OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit
@@ -21,7 +21,7 @@ OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the
 
 def limits(memory: int, seconds: float) -> Limits:
     """Those of one execution: `memory` bytes for its buffers, and all processors for so many seconds."""
-    threads = len(os.sched_getaffinity(0))
+    threads = processors()
     return Limits(memory + OVERHEAD, seconds, math.ceil(seconds * threads), threads)
 
 

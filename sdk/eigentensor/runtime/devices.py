@@ -1,5 +1,6 @@
 """The devices that execute programs, by tinygrad's names, what each does, and which one does where none is named."""
 
+import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ from eigentensor.runtime.gpu.gridded import Gridded, Launches
 from eigentensor.runtime.interpreted import Interpreted
 from eigentensor.runtime.memory.plan import parts
 from eigentensor.runtime.watch import UNWATCHED, Watch
+from eigentensor.system import LINUX
 from eigentensor.talk import say
 
 #: What gives the toolchain of each device, as module:function; it is imported when the device is asked for.
@@ -39,7 +41,7 @@ PROBE = 120  #: seconds that OpenCL may take to compile and pass the probe
 def default(*, confined: bool = False) -> str:
     """The device where none is named: CPU, if there is clang; else CL, if it gives the reference's bits and, where
     programs are to be confined, can be; else PYTHON, the reference itself. Says once which one stands in for CPU."""
-    if clang.path() is not None:
+    if LINUX and clang.path() is not None:
         return "CPU"
     device = "CL" if _passes("CL") and (not confined or _can_be_confined("CL")) else REFERENCE
     _announce(device)
@@ -49,7 +51,8 @@ def default(*, confined: bool = False) -> str:
 @cache
 def _announce(device: str) -> None:
     how = {"CL": "OpenCL executes programs", REFERENCE: "the reference computes small programs, slowly,"}[device]
-    say(f"clang is not installed: {how} in its place, with the same bits")
+    why = "clang is not installed" if LINUX else f"the device CPU runs on Linux, not on {platform.system()}"
+    say(f"{why}: {how} in its place, with the same bits")
 
 
 def _passes(device: str) -> bool:

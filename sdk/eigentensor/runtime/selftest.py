@@ -183,5 +183,7 @@ def _edges(dtype: DType) -> NDArray[Any]:
             2 * sign - 3,
         ]
         patterns = [*near, *((1 << k) + d for k in (24, 53) if k < bits for d in (-1, 1, 3))]
+        if bits == 64:  # rounded to double it lies in the middle between two of float32
+            patterns.append((1 << 62) + (1 << 38) + 1)
     elements = np.array(patterns, f"u{dtype.size}").view(STORAGE[dtype])
     return np.resize(elements, max(len(elements), WIDEST))

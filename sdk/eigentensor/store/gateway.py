@@ -1,6 +1,5 @@
 """The client side of a gateway: blobs up and down, verified piece by piece and resumable, and its public queries."""
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO
 import httpx
 import stamina
 
+from eigentensor import system
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError
 from eigentensor.leaves import PIECE
 from eigentensor.store.describing import describe
@@ -246,7 +246,7 @@ def _locked(part: Path) -> Iterator[BinaryIO]:
     """A partial file of which this process is the only writer."""
     while True:
         with part.open("ab+") as opened:
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            system.lock(opened.fileno(), wait=True)
             # Whoever held the lock may have moved the file to its final place.
             if part.exists() and os.path.samestat(os.fstat(opened.fileno()), part.stat()):
                 with part.open("rb+") as file:

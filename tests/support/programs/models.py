@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -271,6 +272,16 @@ MODELS: dict[str, Callable[[], Model]] = {
     "Gemma-3-270M step": gemma_step,
     "Adam step": adam_step,
     "language model's step": small_step,
+}
+
+#: The same shapes as small as they come, for processors that are emulated.
+SMALLEST: dict[str, Callable[[], Model]] = {
+    "digits": partial(digits, 2),
+    "ResNet-18": partial(resnet18, 16),
+    "BERT": partial(bert, layers=1, width=32, heads=2, length=8),
+    "GPT-2 step": partial(gpt2_step, layers=2, width=32, heads=2, context=16, vocabulary=61),
+    "Gemma 3 step": partial(writer, Shape(2, 32, 4, 2, 8, 48, 61, context=16, window=8, full_every=2), "small step"),
+    "Adam step": partial(adam_step, 2),
 }
 
 

@@ -150,6 +150,8 @@ def _cast(source: DType, target: DType, a: str, vector: bool) -> str:
     if target is DType.BFLOAT16 and source.size > 2:
         wide = DType.INT64 if source.is_signed or source is DType.INDEX else DType.UINT64
         return f"{REGISTER[wide]}_to_bf16({_convert(wide, a, vector)})"
+    if vector and target.is_float and source.size == 8:
+        return rounded(target, f"to_f32({a})")
     return rounded(target, _convert(target, a, vector))
 
 

@@ -1,6 +1,5 @@
 """Which schedule a body gets: the best that was measured, or what the times of its like make expect."""
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,6 +15,7 @@ from eigentensor.runtime.bodies.analysis import Analysis
 from eigentensor.runtime.build.database import Database, Platform, Time
 from eigentensor.runtime.build.model import LEAST, Vector, fit
 from eigentensor.runtime.build.names import structure
+from eigentensor.system import is_own
 
 S = TypeVar("S")  #: how a body is spread over a device
 GAIN = 0.97  #: of the heuristic's time: what is hardly faster is not worth another kernel
@@ -45,7 +45,7 @@ def tuned(path: Path, build: Schedules[S], body: Body) -> S | None:
     """What the database at `path` knows to be better than the heuristic; decided once in a process for each body."""
     try:
         status = path.stat()
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # who could write it could have kernels go astray
+        if not is_own(status):  # who could write it could have kernels go astray
             return None
         with Database(path) as database:
             return decide(database, build, body)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from os import sched_getaffinity
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Protocol
@@ -10,6 +9,7 @@ from typing import Protocol
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Body
+from eigentensor.system import processors
 
 
 class Compiler(Protocol):
@@ -95,7 +95,7 @@ def _each(compiled: Callable[[str], bytes], keys: Sequence[str]) -> dict[str, by
             except BaseException as error:
                 done.put((key, error))
 
-    for _ in range(min(len(keys), len(sched_getaffinity(0)))):
+    for _ in range(min(len(keys), processors())):
         Thread(target=work, name="compiler", daemon=True).start()
     codes: dict[str, bytes] = {}
     try:

@@ -24,7 +24,14 @@ FN u64 as_u64(double a) { union { double f; u64 u; } x = {a}; return x.u; }
 FN double as_f64(u64 a) { union { u64 u; double f; } x = {a}; return x.f; }
 FN i32 zeros(u64 a) { return __builtin_clzll(a); }
 
-FN f32 choose(b m, f32 a, f32 c) { return m ? a : c; }
+/* A condition that the compiler cannot follow to its comparison. Else clang 14 makes an instruction of x < 0 ? 0 : x that
+   takes -0 for less than +0, on ARM and RISC-V, and one of 0 < x ? x : 0 that gives a NaN back, on ARM. */
+#if defined(__x86_64__)
+#define UNSEEN(m, WHERE)
+#else
+#define UNSEEN(m, WHERE) __asm__("" : "+" WHERE(m))
+#endif
+FN f32 choose(b m, f32 a, f32 c) { UNSEEN(m, "r"); return m ? a : c; }
 FN f32 root(f32 a) { return __builtin_sqrtf(a); }
 #if defined(__FMA__) || defined(__aarch64__)
 FN f32 mulacc(f32 a, f32 c, f32 d) { return __builtin_fmaf(a, c, d); }

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tinygrad.device import TinyELF
 from tinygrad.helpers import Target
 from tinygrad.runtime.ops_cpu import CPUProgram
-from tinygrad.runtime.support.elf import jit_loader
 
 from eigentensor.errors import ExecutionError
+from eigentensor.runtime.cpu.linking import linked
 from eigentensor.threads import LIBC, helpers
 
 #: One call in the driver's table, as in driver.c.
@@ -33,8 +33,7 @@ class Code(CPUProgram):  # type: ignore[misc]
             raise ExecutionError(f"object code cannot be loaded: {error}") from error
 
     def _load(self, lib: bytes, base: int = 0) -> bytes:
-        image: bytes = jit_loader(lib, base=base)
-        return image
+        return linked(lib, base)
 
     @property
     def address(self) -> int:

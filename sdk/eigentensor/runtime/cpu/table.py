@@ -1,6 +1,5 @@
 """How a CPU runs a program: tables of calls, which the driver goes through on some threads."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
@@ -19,6 +18,7 @@ from eigentensor.runtime.build.kernels import Kernels
 from eigentensor.runtime.cpu.device import STEP, address, driver, empty, load, memory, units
 from eigentensor.runtime.memory.plan import memories, next_turn, plan
 from eigentensor.runtime.watch import UNWATCHED, Watch
+from eigentensor.system import processors
 
 #: Evaluations of instructions below which a call is not shared by threads. A run is left to one thread if those of the
 #: calls that threads could share are below the other: a helper that slept comes after 50 µs, and is worth waking for
@@ -43,7 +43,7 @@ class Table:
         """`into` is memory for results, by number of buffer: of others it is new in each run."""
         self.program, self.into = program, into
         self.compiled = kernels.compiled
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or processors()
         self.plan = plan(program, over=True)
         self.memory = memory(self.plan.size)
         self.codes = {body: None if code is None else load(code) for body, code in kernels.bodies.items()}

@@ -23,6 +23,7 @@ from eigentensor.runtime.cpu.features import features
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.source import write
 from eigentensor.runtime.reach import NOTHING, Reach
+from eigentensor.system import LINUX
 
 FLAGS = (
     "-c", "-x", "c", "-O2", "-fPIC", "-ffreestanding", "-nostdlib", "-fno-ident", "-fno-asynchronous-unwind-tables",
@@ -31,6 +32,13 @@ FLAGS = (
     # the text has its vectors; looking for more, clang 14 ends with a signal at some kernels of bools
     "-fno-slp-vectorize",
 )  # fmt: skip
+#: Flags of a family of processors, by tinygrad's name.
+OF_MACHINE = {
+    # clang 14 computes wrong bits with the instructions for halves, which nothing here needs
+    "x86_64": ("-mprefer-vector-width=512", "-mno-avx512fp16"),
+    # code stays as long as it is, so that places in it are known
+    "riscv64": ("-mno-relax",),
+}
 HERE = Path(__file__).parent
 
 
@@ -112,14 +120,25 @@ def _run(command: Sequence[str], text: bytes, cwd: str | None = None) -> "subpro
 def local() -> Toolchain:
     """The compiler of this machine for its processor. Raises ExecutionError if there is none."""
     check_release()
+    if not LINUX:
+        raise ExecutionError(f"the device CPU runs on Linux, not on {platform.system()}")
+    machine = platform.machine().lower()
+    return compiling_for({"amd64": "x86_64", "aarch64": "arm64"}.get(machine, machine), "native")
+
+
+def compiling_for(machine: str, processor: str) -> Toolchain:
+    """The compiler of this machine for any: `machine` is tinygrad's name of a family, `processor` clang's of one in it.
+
+    Raises ExecutionError if there is no clang, or if tinygrad or clang does not know the processor.
+    """
     command = clang.path()
     if command is None:
         raise ExecutionError("clang is not installed", fix=clang.FIX)
-    machine = {"amd64": "x86_64", "aarch64": "arm64"}.get(platform.machine().lower(), platform.machine().lower())
-    flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *ClangCompiler([machine, "native"]).args)
-    if machine == "x86_64":
-        # clang 14 computes wrong bits with the instructions for halves, which nothing here needs
-        flags = (*flags, "-mprefer-vector-width=512", "-mno-avx512fp16")
+    try:
+        arguments = ClangCompiler([machine, processor]).args
+    except RuntimeError as error:
+        raise ExecutionError(f"the CPU device does not know this processor: {error}") from error
+    flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *arguments, *OF_MACHINE.get(machine, ()))
     # what `native` means here, in full; from a fixed folder, since clang names the one in which it was started
     done = _run([command, *flags, "-###", "-"], b"", cwd="/")
     shown = done.stderr.decode(errors="replace")

@@ -22,7 +22,6 @@ FN f32v as_f32(u32v a) { return (f32v)a; }
 /* M: the signed integers of the width of T. A comparison of bytes gives plain chars, which have no sign on ARM and RISC-V:
    all bits of one would widen to 255. */
 #define ORDERED_VECTOR(T, M) \
-  FN T##v choose(bv m, T##v a, T##v c) { return CONVERT(m, M##v) ? a : c; } \
   FN bv lt(T##v a, T##v c) { return CONVERT((M##v)(a < c), bv); } \
   FN bv ne(T##v a, T##v c) { return CONVERT((M##v)(a != c), bv); } \
   FN bv eq(T##v a, T##v c) { return CONVERT((M##v)(a == c), bv); }
@@ -36,6 +35,7 @@ FN f32v as_f32(u32v a) { return (f32v)a; }
   }
 #define INTEGER_VECTOR(T, M, U, WIDTH, SIGNED) \
   ORDERED_VECTOR(T, M) \
+  FN T##v choose(bv m, T##v a, T##v c) { return CONVERT(m, M##v) ? a : c; } \
   FN T##v maximum(T##v a, T##v c) { return a > c ? a : c; } \
   FN T##v minimum(T##v a, T##v c) { return a < c ? a : c; } \
   LANEWISE(T, cdiv) LANEWISE(T, cmod) LANEWISE(T, floordiv) LANEWISE(T, floormod) \
@@ -57,6 +57,18 @@ INTEGER_VECTOR(u16, i16, u16, 16, 0)
 INTEGER_VECTOR(u32, i32, u32, 32, 0)
 INTEGER_VECTOR(u64, i64, u64, 64, 0)
 ORDERED_VECTOR(f32, i32)
+#if defined(__aarch64__)
+typedef i32 four __attribute__((vector_size(16)));
+FN f32v choose(bv m, f32v a, f32v c) {
+  union { bv v; four e[LANES / 4]; } x = {m};
+  _Pragma("clang loop unroll(full)") for (int n = 0; n < LANES / 4; n++) UNSEEN(x.e[n], "w");
+  return as_f32((as_u32(a) & (u32v)x.v) | (as_u32(c) & ~(u32v)x.v));
+}
+#elif defined(__x86_64__)
+FN f32v choose(bv m, f32v a, f32v c) { return m ? a : c; }
+#else
+FN f32v choose(bv m, f32v a, f32v c) { f32v r; EACH r[l] = choose(m[l], a[l], c[l]); return r; }
+#endif
 FLOATING(f32v, u32v, i32v)
 TO_INTEGERS(f32v, v)
 
@@ -74,6 +86,8 @@ FN f32v mulacc(f32v a, f32v c, f32v d) {
 }
 #elif LANES == 8 && defined(__AVX2__) && defined(__FMA__) && __has_builtin(__builtin_ia32_vfmaddps256)
 FN f32v mulacc(f32v a, f32v c, f32v d) { return (f32v)__builtin_ia32_vfmaddps256((native)a, (native)c, (native)d); }
+#elif LANES == 4 && defined(__aarch64__)
+FN f32v mulacc(f32v a, f32v c, f32v d) { __asm__("fmla %0.4s, %1.4s, %2.4s" : "+w"(d) : "w"(a), "w"(c)); return d; }
 #else
 FN f32v mulacc(f32v a, f32v c, f32v d) { f32v r; EACH r[l] = mulacc(a[l], c[l], d[l]); return r; }
 #endif
@@ -106,6 +120,16 @@ FN f32v from_bf16(u16v a) { return as_f32(CONVERT(a, u32v) << 16); }
   }
 FROM_WIDE(i64, i64_to_bf16)
 FROM_WIDE(u64, u64_to_bf16)
+FN f32v to_f32(i32v a) { return CONVERT(a, f32v); }
+#if defined(__aarch64__) /* where clang rounds vectors of these twice, to double and on to float */
+FN f32 to_f32(i64 a) { return (f32)a; }
+FN f32 to_f32(u64 a) { return (f32)a; }
+FROM_WIDE(i64, to_f32)
+FROM_WIDE(u64, to_f32)
+#else
+FN f32v to_f32(i64v a) { return CONVERT(a, f32v); }
+FN f32v to_f32(u64v a) { return CONVERT(a, f32v); }
+#endif
 
 /* Memory, as for one value. Addresses of lanes that are not read are computed as numbers. */
 #define ENTER_bv(a) ne(a, (u8v)0)

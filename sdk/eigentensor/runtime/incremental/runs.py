@@ -1,6 +1,5 @@
 """Runs of a program that compute only what depends on what has changed since the run before."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from eigentensor.runtime.incremental.outline import Outline, Work
 from eigentensor.runtime.incremental.processor import Processor
 from eigentensor.runtime.incremental.recomputation import Recomputation
 from eigentensor.runtime.memory.plan import HOST, installed
+from eigentensor.system import processors
 
 Values = NDArray[Any]
 
@@ -79,7 +79,7 @@ class Incremental:
         self.outline = Outline(program, frozenset(closed), nonzero)
         #: All buffers as the last run left them, flat.
         self.buffers = [kept[n] if n in kept else _room(of) for n, of in enumerate(_parameters(program))]
-        threads = threads or len(os.sched_getaffinity(0))
+        threads = threads or processors()
         compiler, cache = toolchain or devices.of(device), cache or Cache(default_folder())
         self.processor = Processor(program, self.buffers, compiler, cache, threads)
         self.values: tuple[int, ...] | None = None  #: of the variables, in the last run; None if it left nothing

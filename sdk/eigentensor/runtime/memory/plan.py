@@ -1,6 +1,5 @@
 """Where the results of calls lie: in one piece of memory, over those that nobody reads any more."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from eigentensor.runtime.bodies.part import Part
 from eigentensor.runtime.memory.append import append
 from eigentensor.runtime.memory.in_place import in_place
 from eigentensor.space import Space
+from eigentensor.system import memory
 
 ALIGNMENT = 64
 HOST = "CPU"
@@ -180,7 +180,7 @@ def refuse_over(limit: int | None, program: Program, device: str = HOST, repeat:
 
 def installed() -> int:
     """Bytes of memory that this host has."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return memory()
 
 
 def _bytes(program: Program, buffer: int, alignment: int) -> int:

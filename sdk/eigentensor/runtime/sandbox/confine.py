@@ -5,10 +5,8 @@ Linux only. Nothing can be undone: what is allowed afterwards is to compute, to 
 
 import ctypes
 import errno
-import fcntl
 import os
 import platform
-import resource
 import select
 import signal
 import struct
@@ -20,9 +18,9 @@ from eigentensor.runtime.reach import NOTHING, Reach
 
 #: Numbers of allowed calls where Linux numbers them as on any newer processor.
 GENERIC = {
-    "getcwd": 17, "openat": 56, "close": 57, "getdents64": 61, "lseek": 62, "read": 63, "write": 64, "readv": 65,
-    "writev": 66, "pread64": 67, "pwrite64": 68, "readlinkat": 78, "newfstatat": 79, "fstat": 80, "exit": 93,
-    "exit_group": 94, "futex": 98, "clock_gettime": 113, "clock_nanosleep": 115, "sched_getaffinity": 123,
+    "getcwd": 17, "faccessat": 48, "openat": 56, "close": 57, "getdents64": 61, "lseek": 62, "read": 63, "write": 64,
+    "readv": 65, "writev": 66, "pread64": 67, "pwrite64": 68, "readlinkat": 78, "newfstatat": 79, "fstat": 80,
+    "exit": 93, "exit_group": 94, "futex": 98, "clock_gettime": 113, "clock_nanosleep": 115, "sched_getaffinity": 123,
     "sched_yield": 124, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "getpid": 172,
     "geteuid": 175, "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226,
     "madvise": 233, "getrandom": 278, "statx": 291, "rseq": 293,
@@ -57,8 +55,8 @@ DRIVING = {
 #: Numbers of ioctl and fcntl, of which some kinds are allowed.
 IOCTL = {"x86_64": 16, "aarch64": 29, "riscv64": 29}
 FCNTL = {"x86_64": 72, "aarch64": 25, "riscv64": 25}
-#: fcntl's: another descriptor of the same file, which ends with an exec, and what kind of descriptor one is.
-DESCRIPTORS = tuple((0xFFFFFFFF, command) for command in (fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, 1030))
+#: fcntl's F_GETFD, F_SETFD, F_GETFL and F_DUPFD_CLOEXEC: what kind of descriptor one is, and another of the same file.
+DESCRIPTORS = tuple((0xFFFFFFFF, command) for command in (1, 2, 3, 1030))
 SECCOMP = {"x86_64": 317, "aarch64": 277, "riscv64": 277}  #: the number of the call that installs a filter
 F_SETSIG = 10  #: of fcntl(2), which Python has no name for
 FILES, DRIVER_FILES = 64, 1024  #: open at a time
@@ -82,6 +80,8 @@ def tie() -> None:
 
     What is to die with bubblewrap's parent survives if that is killed before bubblewrap has said so to the kernel.
     """
+    import fcntl  # only Linux has all of this, and others import this module
+
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(0, F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
@@ -97,6 +97,8 @@ def limit(limits: Limits, file_bytes: int, reach: Reach = NOTHING) -> None:
     What drives a device file takes addresses for all memory of the device and of the host: there what is written is
     bounded, not what has an address.
     """
+    import resource
+
     _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     own = limits.memory + INTERPRETER + limits.threads * THREAD
     for what, most in (

@@ -5,7 +5,6 @@ as many bytes as are known before: whatever a stranger's program does to it, tha
 """
 
 import asyncio
-import fcntl
 import os
 import select
 import subprocess
@@ -198,6 +197,8 @@ def error_of(child: Child, silent: Silent, text: str) -> EigenTensorError:
 def begin(front: Sequence[str], child: Sequence[str], *, slots: int = 0, files: Sequence[int] = ()) -> Child:
     """A child that holds the states of so many calls, and has these descriptors besides its pipes. Its life is a
     thread's: what the kernel kills with its parent dies with the thread that began it."""
+    import fcntl  # others import this module where there is none
+
     requests, responses = os.pipe(), os.pipe()
     for pipe in (requests[1], responses[0]):
         os.set_blocking(pipe, False)

@@ -10,7 +10,6 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
 from itertools import count
 from typing import Any
 from weakref import ref
@@ -158,9 +157,11 @@ class Shared:
 
 def _file(size: int) -> int:
     """A file of memory that always has this size."""
+    import fcntl  # others import this module where there is none
+
     file = os.memfd_create("eigentensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, size)
-    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return file
 
 

@@ -1,6 +1,5 @@
 """Schedules of one body, timed in turn on the same random tensors. All must give the same bits."""
 
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.build.decide import S
 from eigentensor.runtime.build.names import body_name
 from eigentensor.runtime.memory.plan import HOST
+from eigentensor.system import processors
 
 SAMPLE = 0.001  #: seconds that a sample takes at least
 SHORT, CALLS, BYTES = 1e-4, 64, 1 << 22  #: a call that is shorter is made so often in a row, if results are so small
@@ -73,7 +73,7 @@ class Arena(Generic[S]):
 
     def contend(self, schedules: Sequence[S]) -> list[Contender]:
         """Compiles schedules. Raises WrongBits if one does not give the heuristic's bits."""
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(processors()) as pool:
             contenders = [
                 Contender(s, loaded) for s, loaded in zip(schedules, pool.map(self._load, schedules), strict=True)
             ]
