@@ -15,6 +15,7 @@ from eigentensor.runtime.cpu.tiling import Tiling
 PER_LANE, GUARDED, TURNED = 1.5, 2.0, 6.0
 SCATTERED = 8.0  #: a result that is stored alone, in a cache line of its own
 STREAMED = 1.5  #: a vector that is read again for each tile, from wherever it is
+RESTARTED = 12.0  #: a vector of one of many short runs of memory, none of which the processor has fetched ahead
 FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
 SLOW = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
 
@@ -102,6 +103,8 @@ class CostedTiling(Tiling):
         if instruction.op is Op.LOAD:
             guarded = instruction.c != NO_GUARD and self.strides[instruction.c] != 0
             stride = self.strides[instruction.b]
+            if number in self.streams and self.row in self.analysis.depends[number] and self.rows > 1 and not self.stripes:
+                return RESTARTED
             if stride == 1:
                 return GUARDED if guarded else STREAMED if self.innermost in self.analysis.depends[number] else 1.0
             loops = self.analysis.loops_of(instruction.b)

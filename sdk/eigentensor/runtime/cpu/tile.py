@@ -70,7 +70,7 @@ class Tile:
         """What an instance of a loop's RANGE counts; in the vectorised loop the number of the first lane."""
         if loop >= self.analysis.outputs:
             return f"j{loop}"
-        offset = row if loop == self.schedule.row else 0
+        offset = self.row_at(row) if loop == self.schedule.row else 0
         if loop == self.schedule.vector:
             offset = self.column_at(column)
         return f"i{loop} + {offset}" if offset else f"i{loop}"
@@ -79,6 +79,15 @@ class Tile:
         """Where a column begins in its tile: the last one ends with the axis, too, if that is shorter than a tile."""
         s = self.schedule
         return min(column * s.lanes, self.body.output_ranges[s.vector] - s.lanes) if s.vector is not None else 0
+
+    def row_at(self, row: int) -> int:
+        """How far a row stands from the first one of its tile; the last stripe ends with the axis, too."""
+        s = self.schedule
+        if s.row is None or not s.stripes:
+            return row
+        extent = self.body.output_ranges[s.row]
+        length = -(-extent // s.rows)
+        return min(row * length, extent - length)
 
     def load(self, instruction: Instruction, row: int, column: int, vector: bool, further: str = "") -> str:
         """The text of a load, of an element `further` than the one that the instruction names."""

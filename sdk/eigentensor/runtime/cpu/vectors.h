@@ -93,7 +93,15 @@ FN u16v bits_f16(f32v a) { return CONVERT(a == a, i16v) ? nearest_f16(a) : (u16v
 #else
 FN f32v round_f16(f32v a) { return near_f16(a); }
 FN u16v bits_f16(f32v a) { return CONVERT(wide_bits_f16(a), u16v); }
+#if LANES == 8 && defined(__F16C__) && __has_builtin(__builtin_ia32_vcvtph2ps256)
+FN f32v from_f16(u16v a) {
+  f32 __attribute__((vector_size(32))) r = __builtin_ia32_vcvtph2ps256((short __attribute__((vector_size(16))))a);
+  __asm__("" : "+x"(r));
+  return (f32v)r;
+}
+#else
 FN f32v from_f16(u16v a) { return wide_from_f16(CONVERT(a, u32v)); }
+#endif
 #endif
 FN u16v bits_bf16(f32v a) { return CONVERT(wide_bits_bf16(a), u16v); }
 FN f32v from_bf16(u16v a) { return as_f32(CONVERT(a, u32v) << 16); }
