@@ -13,9 +13,9 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
-from eigentensor_models.matrices import Blocks, Floats, Matrix
+from eigentensor_models.matrices import matrix_of
+from eigentensor_models.quantised import Weight
 from eigentensor_models.sampling import allowed, sampled
-from eigentensor_models.weights import Quantised, Weight
 
 _DTYPES = {
     DType.FLOAT32: dtypes.float32, DType.FLOAT16: dtypes.float16, DType.BFLOAT16: dtypes.bfloat16,
@@ -55,23 +55,24 @@ class Writer:
         return self.decoder.scores(self.decoder(token, Place(position, 1, self.length), self.cache)).flatten()
 
 
-def written(network: Network, context: int) -> GraphProgram:
-    """The program that writes, repeated as often as the context has tokens; its weights are mapped, not read.
+def written(network: Network, context: int, *, integer: bool = False) -> GraphProgram:
+    """The program that writes, repeated as often as the context has tokens; its weights are mapped, not read. With
+    `integer`, quantised matrices are multiplied with integers.
 
     Raises BindingError for a context that the model was not made for.
     """
-    writer, weights = writer_of(network, context)
+    writer, weights = writer_of(network, context, integer=integer)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
     return _captured(writer.write, inputs, writer, weights, network)
 
 
-def scoring(network: Network, context: int) -> GraphProgram:
+def scoring(network: Network, context: int, *, integer: bool = False) -> GraphProgram:
     """The program that scores what follows a token; its states are keys and values."""
-    writer, weights = writer_of(network, context)
+    writer, weights = writer_of(network, context, integer=integer)
     return _captured(writer.scored, {"token": np.zeros(1, np.int32)}, writer, weights, network)
 
 
-def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]]:
+def writer_of(network: Network, context: int, *, integer: bool = False) -> tuple[Writer, dict[str, Tensor]]:
     """A writer over tensors that stand for the weights, and these by name."""
     architecture = network.architecture
     if not 2 <= context <= architecture.context:
@@ -80,12 +81,11 @@ def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]
             fix="Choose a shorter one with --context.",
         )
     stand_ins = {name: Tensor.empty(*w.shape, dtype=_DTYPES[w.dtype]) for name, w in _parts(network).items()}
-    matrices: dict[str, Matrix] = {}
-    for name, kept in network.weights.items():
-        if isinstance(kept, Quantised):
-            matrices[name] = Blocks(stand_ins[f"{name}.values"], stand_ins[f"{name}.scales"])
-        elif len(kept.shape) == 2:
-            matrices[name] = Floats(stand_ins[name])
+    matrices = {
+        name: matrix_of(name, kept, stand_ins, integer=integer)
+        for name, kept in network.weights.items()
+        if len(kept.shape) == 2
+    }
     vectors = {name: stand_ins[name] for name, kept in network.weights.items() if len(kept.shape) == 1}
     return Writer(Decoder(architecture, matrices, vectors), context), stand_ins
 

@@ -15,8 +15,8 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor_models import gguf
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
-from eigentensor_models.matrices import Blocks, Floats, Matrix
-from eigentensor_models.weights import Kept, Quantised
+from eigentensor_models.matrices import Matrix, matrix_of
+from eigentensor_models.quantised import Kept, Quantised
 from eigentensor_models.writing import scoring
 from support.vectors.gguf_models import FILES, FOLDER, digest, expected
 
@@ -28,10 +28,9 @@ TYPES = {np.float32: dtypes.float32, np.float16: dtypes.float16, np.uint16: dtyp
 def tensors_of(name: str, kept: Kept) -> tuple[Matrix, dict[str, Tensor]]:
     """The matrix in a program, and its tensors by name, as `writing` makes them."""
     parts = {part: Tensor(np.array(weight.array)) for part, weight in kept.parts(name).items()}
-    if isinstance(kept, Quantised):
-        return Blocks(parts[f"{name}.values"], parts[f"{name}.scales"]), parts
-    parts[name] = parts[name].bitcast(TYPES[kept.array.dtype.type])
-    return Floats(parts[name]), parts
+    if not isinstance(kept, Quantised):
+        parts[name] = parts[name].bitcast(TYPES[kept.array.dtype.type])
+    return matrix_of(name, kept, parts, integer=False), parts
 
 
 def turned(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ from math import prod
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.expressions import Text
+from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.cpu.reduction import Reductions
 from eigentensor.runtime.cpu.tile import Tile
 from eigentensor.runtime.cpu.tiling import Tiling
@@ -103,6 +104,8 @@ class CostedTiling(Tiling):
         if instruction.op is Op.LOAD:
             guarded = instruction.c != NO_GUARD and self.strides[instruction.c] != 0
             stride = self.strides[instruction.b]
+            if number in self.analysis.wide and stride == FOUR:
+                stride = 1
             if number in self.streams and self.row in self.analysis.depends[number] and self.rows > 1 and not self.stripes:
                 return RESTARTED
             if stride == 1:

@@ -129,7 +129,7 @@ class Reductions:
 
     def define(self, number: int) -> None:
         """A variable for each instance of a value."""
-        kind = register(self.body.instructions[number].dtype, self.tile.is_vector(number))
+        kind = self.tile.kind(number, self.tile.is_vector(number))
         for row, column in self.tile.copies(number):
             name = self.tile.name(number, row, column)
             self.text.line(f"const {kind} {name} = {self._source(number, row, column)};")
@@ -142,7 +142,7 @@ class Reductions:
             return f"{self._packed_at(number)} + {self.place(number, row, column)}]"
         if self.flat and instruction.op is Op.LOAD:
             step = f" + k * {self._flat_stride(number)}"
-            return self.tile.load(instruction, row, column, self.tile.is_vector(number), step)
+            return self.tile.load(number, row, column, step)
         return self.tile.expression(number, row, column)
 
     # Several loops as one
@@ -198,6 +198,8 @@ class Reductions:
             return False
         if self.schedule.lanes == 1 or self.tile.strides[instruction.b] in (0, 1, None):
             return False
+        if number in self.analysis.wide:
+            return False
         return self.analysis.run(instruction.b, ranges) >= self.schedule.lanes
 
     def _read_square(self, number: int) -> None:
@@ -226,7 +228,7 @@ class Reductions:
 
     def pack(self, number: int) -> None:
         """An array of all instances of a value in all steps of a panel, and the loops that fill it."""
-        kind, panel = register(self.body.instructions[number].dtype, True), self.schedule.panel
+        kind, panel = self.tile.kind(number, True), self.schedule.panel
         ranges = self.analysis.loops_of(number)
         extents = [
             min(self.analysis.extents[r], panel if panel and r == self.analysis.outputs else self.analysis.extents[r])

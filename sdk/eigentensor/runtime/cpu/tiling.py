@@ -10,6 +10,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 
 PACK_BYTES = 1 << 19  #: values that are packed at once: what a core's own cache holds
@@ -99,7 +100,7 @@ class Tiling:
             number
             for number, i in enumerate(self.body.instructions)
             if i.op is Op.LOAD
-            and self.strides[i.b] == 1
+            and self.strides[i.b] == (FOUR if number in self.analysis.wide else 1)
             and self.body.parameters[i.a].elements * self.body.parameters[i.a].dtype.size >= STREAM
             and large <= self.analysis.depends[i.b]
             and prod(self.analysis.extents[r] for r in self.analysis.depends[i.b]) <= self.body.parameters[i.a].elements
