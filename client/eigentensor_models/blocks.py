@@ -1,11 +1,12 @@
 """What the blocks of each kind stand for: as floats, and multiplied with integers.
 
-Elements stand in the order of a row's columns, as (rows, blocks, …, 16): the library gguf has the same bits. Products
-are (count, rows, blocks, …, lanes): each of a lane's terms is the sum of products of four neighbours, an int32 and so
-exact in any order, times the scales.
+Elements stand in the order of a row's columns, as (rows, blocks, …, 16): the library gguf has the same bits. Terms of
+products are (count, rows, blocks, …, lanes): each is the sum of products of four neighbours, an int32 and so exact in
+any order, times the scales. `offsets` are what is subtracted of the sums of these.
 """
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 from tinygrad import Tensor, dtypes
 
@@ -37,6 +38,11 @@ class Activations:
         fours = self._values.reshape(self._count, -1, 4).cast(dtypes.int32).sum(-1) * times
         return fours.contiguous().reshape(self._count, 1, *shape)
 
+    def whole(self, *shape: int) -> Tensor:
+        """Sums of what the elements of each group stand for, float32: (count, 1, *shape)."""
+        sums = self._values.cast(dtypes.int32).sum(-1).cast(dtypes.float32) * self._scales
+        return sums.contiguous().reshape(self._count, 1, *shape)
+
     def scales(self, *shape: int) -> Tensor:
         """(count, 1, *shape), float32."""
         return self._scales.reshape(self._count, 1, *shape)
@@ -55,10 +61,7 @@ def _scale(field: Tensor, *shape: int) -> Tensor:
 
 def _shifts(step: int, *shape: int) -> Tensor:
     """How far bytes are shifted from place to place of these axes, the last one fastest: 0, `step`, 2 · `step`, …"""
-    count = 1
-    for extent in shape:
-        count *= extent
-    return (Tensor.arange(count) * step).cast(dtypes.uint8).reshape(*shape)
+    return (Tensor.arange(prod(shape)) * step).cast(dtypes.uint8).reshape(*shape)
 
 
 def _halves(bytes_: Tensor, *inner: int) -> Tensor:
@@ -115,10 +118,13 @@ def _q5_k(of: Fields) -> Tensor:
 def _q5_k_products(of: Fields, by: Activations) -> Tensor:
     blocks = of["scale"].shape[1]
     sums = _dot(_five_bits(of, 8, 4), by.values(blocks, 4, 2, 8, 4)).cast(dtypes.float32)
-    scales = by.scales(blocks, 4, 2, 1)
-    factors = _scale(of["scale"], 1, 1, 1) * _scale(of["factors"], 4, 2, 1) * scales
-    offsets = _scale(of["offset"], 1, 1, 1) * _scale(of["offsets"], 4, 2, 1) * scales
-    return sums * factors - by.sums(blocks, 4, 2, 8).cast(dtypes.float32) * offsets
+    factors = _scale(of["scale"], 1, 1, 1) * _scale(of["factors"], 4, 2, 1)
+    return sums * (factors * by.scales(blocks, 4, 2, 1))
+
+
+def _q5_k_offsets(of: Fields, by: Activations) -> Tensor:
+    blocks = of["scale"].shape[1]
+    return _scale(of["offset"], 1) * _scale(of["offsets"], 8) * by.whole(blocks, 8)
 
 
 # Blocks of 256, in sixteen parts that have factors
@@ -153,3 +159,4 @@ PRODUCTS: Mapping[str, Callable[[Fields, Activations], Tensor]] = {
     "Q8_0": _q8_0_products, "Q4_0": _q4_0_products, "Q4_K": _q5_k_products, "Q5_K": _q5_k_products,
     "Q6_K": _q6_k_products,
 }  # fmt: skip
+OFFSETS: Mapping[str, Callable[[Fields, Activations], Tensor]] = {"Q4_K": _q5_k_offsets, "Q5_K": _q5_k_offsets}

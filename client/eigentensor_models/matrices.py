@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tinygrad import Tensor, dtypes
 
-from eigentensor_models.blocks import ELEMENTS, PRODUCTS, Activations
+from eigentensor_models.blocks import ELEMENTS, OFFSETS, PRODUCTS, Activations
 from eigentensor_models.quantised import Kept, Quantised
 
 LANES = 16  #: terms of a row's sum are added lane by lane, each in order, and then the lanes, in order
@@ -53,9 +53,11 @@ class Blocks:
         """x (…, columns) → (…, rows), in float32."""
         if not self.integer:
             return _product(x, ELEMENTS[self.kind](self.fields))
-        terms = PRODUCTS[self.kind](self.fields, Activations(x))  # (count, rows, …, lanes)
-        sums = terms.sum(tuple(range(2, terms.ndim - 1))).contiguous().sum(-1)
-        return sums.reshape(*x.shape[:-1], -1)
+        by = Activations(x)
+        lanes = _lanes(PRODUCTS[self.kind](self.fields, by))
+        if self.kind in OFFSETS:
+            lanes = lanes - _lanes(OFFSETS[self.kind](self.fields, by))
+        return lanes.sum(-1).reshape(*x.shape[:-1], -1)
 
     def rows(self, numbers: Tensor) -> Tensor:
         """Rows by their numbers, int32 (…) → float32 (…, columns)."""
@@ -76,5 +78,10 @@ def _product(x: Tensor, whole: Tensor) -> Tensor:
     matrix is read once and as it lies; several rows share what is read of it."""
     if prod(x.shape[:-1]) > 1 or whole.shape[-1] == 1:
         return x @ whole.flatten(1).transpose()
-    terms = x.contiguous().reshape(1, *whole.shape[1:]) * whole
-    return terms.sum(tuple(range(1, whole.ndim - 1))).contiguous().sum(-1).reshape(*x.shape[:-1], -1)
+    terms = x.contiguous().reshape(1, 1, *whole.shape[1:]) * whole.unsqueeze(0)
+    return _lanes(terms).sum(-1).reshape(*x.shape[:-1], -1)
+
+
+def _lanes(terms: Tensor) -> Tensor:
+    """(count, rows, …, lanes) → (count, rows, lanes), each in the order of its terms."""
+    return terms.sum(tuple(range(2, terms.ndim - 1))).contiguous()

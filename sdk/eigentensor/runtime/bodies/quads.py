@@ -13,7 +13,7 @@ from eigentensor.runtime.bodies.part import Quads
 FOUR = 4
 BYTES = frozenset({DType.INT8, DType.UINT8})
 #: What is done to four bytes at once as to each of them.
-ALIKE = frozenset({Op.ADD, Op.SUB, Op.AND, Op.OR, Op.XOR, Op.SHR, Op.CAST})
+ALIKE = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.SHR, Op.CAST})
 
 
 class _Group(NamedTuple):

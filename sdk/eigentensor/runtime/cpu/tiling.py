@@ -111,7 +111,7 @@ class Tiling:
         if self.row is None or self.inner is not None or self.vector is None or not self.streams:
             return []
         wide = -(-self.body.output_ranges[self.vector] // self.lanes)
-        rows = min(STRIPES // wide, self.body.output_ranges[self.row])
+        rows = min(STRIPES // (wide * len(self.streams)), self.body.output_ranges[self.row])
         return [replace(self, columns=wide, rows=rows, stripes=1)] if rows > 1 and self.body.reduce_ranges else []
 
     # Packing
