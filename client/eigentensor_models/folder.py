@@ -6,7 +6,8 @@ from pathlib import Path
 from eigentensor_models.architecture import Architecture
 from eigentensor_models.families import architecture_of
 from eigentensor_models.options import read_object
-from eigentensor_models.weights import Kept, held_to, read_folder
+from eigentensor_models.quantised import Kept
+from eigentensor_models.weights import held_to, read_folder
 
 CONFIG = "config.json"
 

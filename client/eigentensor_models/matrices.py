@@ -74,8 +74,10 @@ def matrix_of(name: str, kept: Kept, tensors: Mapping[str, Tensor], *, integer: 
 
 
 def _product(x: Tensor, whole: Tensor) -> Tensor:
-    """x (…, columns) by a matrix (rows, …, lanes), columns in order. One row of x is multiplied lane by lane, so that the
-    matrix is read once and as it lies; several rows share what is read of it."""
+    """x (…, columns) by a matrix (rows, …, lanes), columns in order.
+
+    One row of x is multiplied lane by lane: the matrix is read once and as it lies. Several share what is read of it.
+    """
     if prod(x.shape[:-1]) > 1 or whole.shape[-1] == 1:
         return x @ whole.flatten(1).transpose()
     terms = x.contiguous().reshape(1, 1, *whole.shape[1:]) * whole.unsqueeze(0)

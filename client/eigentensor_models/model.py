@@ -10,6 +10,7 @@ from eigentensor_models import gguf
 from eigentensor_models.folder import read_network
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
+from eigentensor_models.quantised import Quantised
 from eigentensor_models.text import Text, ends_of, read_text
 from eigentensor_models.writing import written
 
@@ -31,8 +32,9 @@ def is_model(name: str) -> bool:
     return Path(name).suffix == ".gguf" or Path(name).is_dir()
 
 
-def load(path: Path, context: int | None = None) -> Model:
-    """The model in a folder, or in a GGUF file, for texts of so many tokens.
+def load(path: Path, context: int | None = None, *, integer: bool = False) -> Model:
+    """The model in a folder, or in a GGUF file, for texts of so many tokens. With `integer`, its quantised matrices are
+    multiplied with integers.
 
     Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
     weights that are, BindingError for a context that the model was not made for.
@@ -49,10 +51,15 @@ def load(path: Path, context: int | None = None) -> Model:
             f"{path}: the tokenizer has {text.size} tokens, the network {network.architecture.vocabulary}",
             fix="Take both of the same model.",
         )
+    if integer and not any(isinstance(kept, Quantised) for kept in network.weights.values()):
+        raise BindingError(
+            f"{path} has no quantised matrix to multiply with integers",
+            fix="Leave --integer out, or take a GGUF file of the model with blocks, such as Q8_0.",
+        )
     if text.template is not None:
         _try(text, path)
     chosen = min(CONTEXT, network.architecture.context) if context is None else context
-    return Model(written(network, chosen), text, tuple(ends), chosen)
+    return Model(written(network, chosen, integer=integer), text, tuple(ends), chosen)
 
 
 def _try(text: Text, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of blocks: how they lie in a GGUF file, and the tensors of small integers and scales that a program has of them.
+"""How weights are kept: elements, or blocks of small integers with scales, as they lie in a GGUF file and in a program.
 
 A block is some hundred bytes at most; its fields are named in the order of the file. What is split here keeps every
 byte, but for scales of six bits, which get eight.
@@ -22,7 +22,7 @@ def _fields(**fields: tuple[str, int]) -> np.dtype[Any]:
 
 
 def _six_bits(blocks: dict[str, Array]) -> dict[str, Array]:
-    """Eight factors and eight offsets of six bits each in twelve bytes: the last four's high bits stand above others."""
+    """Twelve bytes as eight factors and eight offsets of six bits: high bits of the last four stand above others."""
     packed = blocks.pop("packed")
     first, second, third = packed[..., :4], packed[..., 4:8], packed[..., 8:]
     factors = np.concatenate([first & 63, third & 15 | first >> 6 << 4], -1)
@@ -74,7 +74,8 @@ KINDS = {
     for kind in (
         Kind("Q8_0", 32, _fields(scale=("<f2", 1), values=("i1", 32))),
         Kind("Q4_0", 32, _fields(scale=("<f2", 1), values=("u1", 16))),
-        Kind("Q4_K", 256, _fields(scale=("<f2", 1), offset=("<f2", 1), packed=("u1", 12), values=("u1", 128)), _six_bits),
+        Kind("Q4_K", 256, _fields(scale=("<f2", 1), offset=("<f2", 1), packed=("u1", 12),
+                                  values=("u1", 128)), _six_bits),
         Kind("Q5_K", 256, _fields(scale=("<f2", 1), offset=("<f2", 1), packed=("u1", 12), high=("u1", 32),
                                   values=("u1", 128)), _six_bits),
         Kind("Q6_K", 256, _fields(values=("u1", 128), high=("u1", 64), factors=("i1", 16), scale=("<f2", 1))),

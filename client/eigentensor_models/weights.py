@@ -17,8 +17,6 @@ _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _IDLE = ("rotary_emb.inv_freq", "attn.masked_bias")
 
 
-
-
 def read_folder(folder: Path) -> dict[str, Weight]:
     """The floats in a folder's files by name. Raises TensorFileError for files that are missing, malformed, or not what
     the index says."""

@@ -86,16 +86,21 @@ def read_named(
     model: Path | None,
     apps: Apps,
     context: int | None = None,
+    *,
+    integer: bool = False,
 ) -> Parts:
     """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states, a
-    language model its text, too. `context` is how long its texts may be.
+    language model its text, too. `context` is how long its texts may be; `integer` says how its
+    quantised matrices are multiplied.
 
     Raises CaptureError, ProgramError, too.
     """
     if is_model(program):
         if weights or states or model:
             raise BindingError(f"{program} has weights and a text of its own", fix="Name it alone.")
-        return _language_model(load(Path(program), context), apps)
+        return _language_model(load(Path(program), context, integer=integer), apps)
+    if integer:
+        raise BindingError(f"{program} says itself how it computes", fix="Leave --integer out, or name a GGUF file.")
     if context is not None:
         raise BindingError(f"{program} has a context of its own", fix="Leave --context out, or name a language model.")
     if not is_captured(program):

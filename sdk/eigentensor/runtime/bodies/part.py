@@ -7,9 +7,10 @@ from eigentensor.program.model import Body
 
 @dataclass(frozen=True, slots=True)
 class Part(Body):
-    """A body that writes a part of its result. Output ranges are those of the part; `place` is the index value that says which element of the result it is.
+    """A body that writes a part of its result.
 
-    It grows by a constant along every output axis. No element's value depends on how often, or in which order, elements
+    Output ranges are those of the part; `place` is the index value that says which element of the result it is. It
+    grows by a constant along every output axis. No element's value depends on how often, or in which order, elements
     are computed, also where the result lies in the memory of a parameter.
     """
 

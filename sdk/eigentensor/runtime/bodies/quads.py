@@ -25,6 +25,8 @@ class _Group(NamedTuple):
 
 def with_quads(body: Body) -> Body:
     """The same body with each sum of four products of neighbouring bytes as one instruction; itself if it has none."""
+    if not any(i.op is Op.MUL and i.dtype is DType.INT32 for i in body.instructions):
+        return body
     search = _Search(body)
     sums = {number: found for number, i in enumerate(body.instructions) if (found := search.sum(number, i)) is not None}
     wide = frozenset[int]().union(*(search.below(g) for groups, _ in sums.values() for g in groups))
@@ -36,7 +38,9 @@ class _Search:
         self.of, self.analysis = body.instructions, Analysis(body)
         self.forms: dict[int, Form[int]] = {}
         self.users: dict[int, list[int]] = {}
+        self.read: list[bool] = []  # whether memory goes into a value
         for number, i in enumerate(self.of):
+            self.read.append(i.op is Op.LOAD or any(self.read[v] for v in i.values))
             for v in i.values:
                 self.users.setdefault(v, []).append(number)
             if i.dtype is DType.INDEX:
@@ -80,11 +84,11 @@ class _Search:
 
     def _group(self, four: list[int]) -> _Group | None:
         factors = [pair for product in four if (pair := self._factors(product)) is not None]
-        if len(factors) < FOUR or not all(
-            self._is_next(first, later, k) for k, pair in enumerate(factors) for first, later in zip(factors[0], pair)
-        ):
+        if len(factors) < FOUR:
             return None
         left, right = factors[0]
+        if not all(self._is_next(left, a, k) and self._is_next(right, b, k) for k, (a, b) in enumerate(factors)):
+            return None
         # what changes seldom is the second: what is computed of it alone is computed once for all rows
         depends = [len([r for r in self.analysis.depends[v] if r < self.analysis.outputs]) for v in (left, right)]
         return _Group(left, right) if depends[0] >= depends[1] else _Group(right, left)
@@ -106,10 +110,7 @@ class _Search:
 
     def _is_uniform(self, number: int) -> bool:
         """Whether a value is the same for all elements of the result, and for all four."""
-        return all(r >= self.analysis.outputs for r in self.analysis.depends[number]) and not self._loads(number)
-
-    def _loads(self, number: int) -> bool:
-        return self.of[number].op is Op.LOAD or any(map(self._loads, self.of[number].values))
+        return all(r >= self.analysis.outputs for r in self.analysis.depends[number]) and not self.read[number]
 
     def below(self, group: _Group) -> set[int]:
         """The values that become four bytes."""

@@ -1,6 +1,6 @@
 """Bodies made anew: with simpler indices, and with two output axes as one loop, where neighbours are found to be."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import prod
 
