@@ -10,7 +10,6 @@ from eigentensor_models import gguf
 from eigentensor_models.folder import read_network
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
-from eigentensor_models.quantised import Quantised
 from eigentensor_models.text import Text, ends_of, read_text
 from eigentensor_models.writing import written
 
@@ -37,7 +36,7 @@ def load(path: Path, context: int | None = None, *, integer: bool = False) -> Mo
     multiplied with integers.
 
     Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
-    weights that are, BindingError for a context that the model was not made for.
+    weights that are, BindingError for a context that the model was not made for, or integers that it does not have.
     """
     require("models")
     if path.suffix == ".gguf":
@@ -50,11 +49,6 @@ def load(path: Path, context: int | None = None, *, integer: bool = False) -> Mo
         raise ConfigError(
             f"{path}: the tokenizer has {text.size} tokens, the network {network.architecture.vocabulary}",
             fix="Take both of the same model.",
-        )
-    if integer and not any(isinstance(kept, Quantised) for kept in network.weights.values()):
-        raise BindingError(
-            f"{path} has no quantised matrix to multiply with integers",
-            fix="Leave --integer out, or take a GGUF file of the model with blocks, such as Q8_0.",
         )
     if text.template is not None:
         _try(text, path)

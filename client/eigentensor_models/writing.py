@@ -14,7 +14,7 @@ from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
 from eigentensor_models.matrices import matrix_of
-from eigentensor_models.quantised import Weight
+from eigentensor_models.quantised import Quantised, Weight
 from eigentensor_models.sampling import allowed, sampled
 
 _DTYPES = {
@@ -59,7 +59,7 @@ def written(network: Network, context: int, *, integer: bool = False) -> GraphPr
     """The program that writes, repeated as often as the context has tokens; its weights are mapped, not read. With
     `integer`, quantised matrices are multiplied with integers.
 
-    Raises BindingError for a context that the model was not made for.
+    Raises BindingError for a context that the model was not made for, or integers that it does not have.
     """
     writer, weights = writer_of(network, context, integer=integer)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
@@ -79,6 +79,11 @@ def writer_of(network: Network, context: int, *, integer: bool = False) -> tuple
         raise BindingError(
             f"a context of {context} tokens: the model was made for 2 to {architecture.context}",
             fix="Choose a shorter one with --context.",
+        )
+    if integer and not any(isinstance(kept, Quantised) for kept in network.weights.values()):
+        raise BindingError(
+            "the model has no quantised matrix to multiply with integers",
+            fix="Leave --integer out, or take a GGUF file of the model with blocks, such as Q8_0.",
         )
     stand_ins = {name: Tensor.empty(*w.shape, dtype=_DTYPES[w.dtype]) for name, w in _parts(network).items()}
     matrices = {

@@ -4,11 +4,11 @@
 
 SHAPE is qwen3-0.6b or gemma-3-270m, KIND one of F32, Q8_0, Q4_0, Q4_K. Files have random weights, written by the
 library gguf; PYTHON is one that has it, and llama-cpp-python for a peer, built for this processor: without that its
-columns are empty. A text of 32 tokens is written from its beginning, one token after the other, with sampling inside here
-and the likeliest token there. `float` multiplies blocks out, `integer` quantises what they are multiplied with, as
+columns are empty. A text of 32 tokens is written from its beginning, one token after the other, with sampling inside
+here and the likeliest token there. `float` multiplies blocks out, `integer` quantises what they are multiplied with, as
 llama.cpp does. GB/s is what the faster one reads of the file, beside what this processor's memory gives to as many
-threads that only read. MB is what the program needs beside the file's bytes. --one gives one thread to each and counts
-the processor's time instead of the wall's: the figures of a busy machine. --layers N takes the first N layers.
+threads that only read. MB is what the program needs beside the weights' bytes. --one gives one thread to each and
+counts the processor's time instead of the wall's: the figures of a busy machine. --layers N takes the first N layers.
 """
 
 import argparse

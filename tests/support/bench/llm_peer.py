@@ -1,7 +1,7 @@
 """The other side of `scripts/bench llm`: it needs the library gguf, and for times llama-cpp-python, nothing of ours.
 
-    PYTHON llm_peer.py write FILE SHAPE KIND      # a GGUF file of random weights; SHAPE is JSON
-    PYTHON llm_peer.py decode FILE THREADS COUNT  # for each line that comes in, the times of writing so many tokens
+PYTHON llm_peer.py write FILE SHAPE KIND      # a GGUF file of random weights; SHAPE is JSON
+PYTHON llm_peer.py decode FILE THREADS COUNT  # for each line that comes in, the times of writing so many tokens
 """
 
 import ctypes
@@ -78,7 +78,7 @@ def write(path: str, shape: dict[str, Any], kind: str) -> None:
 
 
 def decode(path: str, threads: int, count: int) -> None:
-    """Seconds by the clock and of the processor for so many tokens after the first, one at a time, from an empty text."""
+    """Seconds by the clock and of the processor for so many tokens, one at a time, from an empty text on."""
     import llama_cpp as api
 
     silent = api.llama_log_callback(lambda *_: None)
