@@ -86,9 +86,10 @@ FLOATING(f32, u32, i32)
 FN f32 round_f16(f32 a) { return near_f16(a); }
 FN u16 bits_f16(f32 a) { return (u16)wide_bits_f16(a); }
 FN u16 bits_bf16(f32 a) { return (u16)wide_bits_bf16(a); }
-#ifndef HALVES /* c.h has the processor's instruction */
-FN f32 from_f16(u16 a) { return wide_from_f16(a); }
+#ifndef HALF /* the value of a half by an instruction */
+#define HALF(a) wide_from_f16(a)
 #endif
+FN f32 from_f16(u16 a) { return HALF(a); }
 FN f32 from_bf16(u16 a) { return as_f32((u32)a << 16); }
 
 #define SATURATING(F, D, NAME, LEAST, END, MOST) \

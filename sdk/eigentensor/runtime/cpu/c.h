@@ -37,10 +37,10 @@ FN f32 mulacc(f32 a, f32 c, f32 d) { /* exact product; the sum rounded to odd, s
 }
 #endif
 #if defined(__F16C__) && __has_builtin(__builtin_ia32_vcvtph2ps)
-#define HALVES
-FN f32 from_f16(u16 a) {
+FN f32 half(u16 a) {
   f32 __attribute__((vector_size(16))) r = __builtin_ia32_vcvtph2ps((short __attribute__((vector_size(16)))){(short)a});
   __asm__("" : "+x"(r)); /* as in vectors.h: nothing may be concluded from where it came */
   return r[0];
 }
+#define HALF(a) half(a)
 #endif
