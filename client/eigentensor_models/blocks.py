@@ -131,25 +131,27 @@ def _q5_k_offsets(of: Fields, by: Activations) -> Tensor:
 
 
 def _six_bits(of: Fields, *inner: int) -> Tensor:
-    """(rows, blocks, 2, 2, 2, 2, *inner): 32 more than meant."""
+    """(rows, blocks, 2, 2, 2, *inner): 32 more than meant."""
     rows, blocks = of["scale"].shape
     ones = [1] * len(inner)
-    low = of["values"].reshape(rows, blocks, 2, 1, 2, 2, *inner) >> _shifts(4, 2, 1, 1, *ones) & 15
-    high = of["high"].reshape(rows, blocks, 2, 1, 1, 2, *inner) >> _shifts(2, 2, 2, 1, *ones) & 3
+    low = of["values"].reshape(rows, blocks, 2, 1, 2, *inner) >> _shifts(4, 2, 1, *ones) & 15
+    high = of["high"].reshape(rows, blocks, 2, 1, 1, *inner) >> _shifts(2, 2, 2, *ones) & 3
     return low + high * 16
 
 
 def _q6_k(of: Fields) -> Tensor:
-    values = (_six_bits(of, 16).cast(dtypes.int8) - 32).cast(dtypes.float32)
+    values = (_six_bits(of, 2, 16).cast(dtypes.int8) - 32).cast(dtypes.float32)
     return _scale(of["scale"], 1, 1, 1, 1, 1) * _scale(of["factors"], 2, 2, 2, 2, 1) * values
 
 
 def _q6_k_products(of: Fields, by: Activations) -> Tensor:
     blocks = of["scale"].shape[1]
-    less = by.sums(blocks, 2, 2, 2, 2, 4, times=-32)
-    sums = _dot(_six_bits(of, 4, 4), by.values(blocks, 2, 2, 2, 2, 4, 4)) + less
-    factors = _scale(of["scale"], 1, 1, 1, 1, 1) * _scale(of["factors"], 2, 2, 2, 2, 1)
-    return sums.cast(dtypes.float32) * (factors * by.scales(blocks, 2, 2, 2, 1, 1))
+    less = by.sums(blocks, 2, 2, 2, 8, times=-32)
+    sums = _dot(_six_bits(of, 8, 4), by.values(blocks, 2, 2, 2, 8, 4)) + less
+    scales = _scale(of["scale"], 1, 1, 1, 1) * by.scales(blocks, 2, 2, 2, 1)
+    factors = _scale(of["factors"], 2, 2, 2, 2)
+    first, second = (scales * factors[..., half : half + 1] for half in range(2))
+    return sums.cast(dtypes.float32) * (Tensor.arange(8) < 4).where(first, second)
 
 
 ELEMENTS: Mapping[str, Callable[[Fields], Tensor]] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tinygrad import Tensor, UOp, dtypes
 
 from eigentensor_models.architecture import Architecture, Attention, Rotary, layer
-from eigentensor_models.matrices import Matrix, row_products
+from eigentensor_models.matrices import Matrix
 
 
 class Cache:
@@ -101,8 +101,8 @@ class Decoder:
         key, value = keys[:, :, :end], values[:, :, :end]
         together = a.heads // a.key_heads * place.count  # queries that a head of keys serves
         grouped = query.reshape(1, a.key_heads, together, a.head_size)
-        scale = a.head_size**-0.5 if a.score_scale is None else a.score_scale
-        scores = capped(row_products(grouped, key) * scale, a.score_cap).reshape(1, a.heads, place.count, end)
+        scores = grouped @ key.transpose(2, 3) * (a.head_size**-0.5 if a.score_scale is None else a.score_scale)
+        scores = capped(scores, a.score_cap).reshape(1, a.heads, place.count, end)
         shares = place.visible(attention.window).where(scores, -math.inf).softmax()
         mixed = shares.reshape(1, a.key_heads, together, end) @ value
         mixed = mixed.reshape(1, a.heads, place.count, a.head_size).transpose(1, 2).reshape(1, place.count, -1)

@@ -152,7 +152,7 @@ def _kept(name: str, tensor: Tensor, what: str) -> Kept:
         return Weight(dtype, tensor.data.view(storage).reshape(tensor.shape))
     if len(tensor.shape) != 2:
         raise TensorFileError(f"{what}: {name[:80]!r} is quantised, and no matrix", fix="Fetch the file again.")
-    return tensor.kind.split(tensor.data, tensor.shape[0])
+    return tensor.kind.split(tensor.data, tensor.shape)
 
 
 def _slower(architecture: Architecture, factors: Kept, what: str) -> Architecture:

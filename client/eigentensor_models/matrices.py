@@ -84,18 +84,6 @@ def _product(x: Tensor, whole: Tensor) -> Tensor:
     return _lanes(terms).sum(-1).reshape(*x.shape[:-1], -1)
 
 
-def row_products(queries: Tensor, keys: Tensor) -> Tensor:
-    """Queries (…, count, size) by keys (…, positions, size) → (…, count, positions): few queries lane by lane."""
-    size = queries.shape[-1]
-    if queries.shape[-2] > LANES or size % LANES:
-        return queries @ keys.transpose(-2, -1)
-    by_lanes = (size // LANES, LANES)
-    terms = queries.contiguous().reshape(*queries.shape[:-1], 1, *by_lanes) * keys.reshape(
-        *keys.shape[:-2], 1, keys.shape[-2], *by_lanes
-    )
-    return terms.sum(-2).contiguous().sum(-1)
-
-
 def _lanes(terms: Tensor) -> Tensor:
     """(count, rows, …, lanes) → (count, rows, lanes), each in the order of its terms."""
     return terms.sum(tuple(range(2, terms.ndim - 1))).contiguous()

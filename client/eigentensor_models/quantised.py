@@ -61,11 +61,11 @@ class Kind:
         """Of a block."""
         return self.fields.itemsize
 
-    def split(self, data: npt.NDArray[np.uint8], rows: int) -> "Quantised":
-        """The bytes of a matrix's blocks as tensors, (rows, blocks, …) each."""
-        blocks = data.view(self.fields).reshape(rows, -1)
+    def split(self, data: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> "Quantised":
+        """The bytes of the blocks of a matrix (…, rows, columns) as tensors, (…, rows, blocks, …) each."""
+        blocks = data.view(self.fields).reshape(*shape[:-1], -1)
         arrays = self.unpacked({name: np.ascontiguousarray(blocks[name]) for name in self.fields.names or ()})
-        return Quantised(self.name, (rows, blocks.shape[1] * self.elements), arrays)
+        return Quantised(self.name, shape, arrays)
 
 
 #: `scale` multiplies a whole block, `offset` is subtracted of it; `scales`, `factors` and `offsets` are for its parts.
@@ -85,10 +85,10 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """A matrix in blocks of a kind, (rows, columns): tensors by their names in it, (rows, blocks, …) each."""
+    """A matrix in blocks of a kind, (…, rows, columns): tensors by their names in it, (…, rows, blocks, …) each."""
 
     kind: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     arrays: Mapping[str, Array]
 
     def parts(self, name: str) -> dict[str, Weight]:

@@ -26,7 +26,7 @@ X[..., 64:96], X[..., 96] = 0, 1e-42  # nothing in a group, and a group of subno
 
 
 def quantised(kind: str, rows: int) -> Quantised:
-    return KINDS[kind].split(blocks(kind, rows, COLUMNS).reshape(-1), rows)
+    return KINDS[kind].split(blocks(kind, rows, COLUMNS).reshape(-1), (rows, COLUMNS))
 
 
 def blocks_of(kept: Quantised, *, integer: bool) -> tuple[Blocks, dict[str, Tensor]]:
@@ -98,7 +98,7 @@ def test_several_rows_are_multiplied_as_one_is() -> None:
 def test_matrices_are_read_once_in_stripes(kind: str, integer: bool) -> None:
     """Long rows, each a stream: no lane is read alone, and no square is turned."""
     few = blocks(kind, 64, COLUMNS).reshape(-1)
-    graph = product(*blocks_of(KINDS[kind].split(np.tile(few, 32), 2048), integer=integer))
+    graph = product(*blocks_of(KINDS[kind].split(np.tile(few, 32), (2048, COLUMNS)), integer=integer))
     here = toolchain.local()
     body = max(graph.program.bodies, key=lambda body: sum(p.elements * p.dtype.size for p in body.parameters[1:]))
     assert here.schedule(body).stripes

@@ -9,6 +9,8 @@ from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.expressions import MEMORY, STEP, Text, apply, identity, register
 from eigentensor.runtime.cpu.tile import Tile
 
+UNROLLED = 1000  #: values of loops that are written out one step after the other
+
 
 class Reductions:
     """Writes the reductions of a tile.
@@ -85,6 +87,7 @@ class Reductions:
             return
         head, *rest = ranges
         low, high = self._bounds(head)
+        self._unroll(ranges, inside)
         if not rest:
             self._innermost(f"j{head}", low, high, inside, finish, [n for n in inside if self.is_turnable(n, (head,))])
             return
@@ -93,6 +96,15 @@ class Reductions:
                 if not self.analysis.depends[number].intersection(rest):
                     self.define(number)
             self.nest(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
+
+    def _unroll(self, ranges: tuple[int, ...], inside: list[int]) -> None:
+        """Has loops of few steps unrolled below others: how far bytes are shifted is then no variable."""
+        extents = [self.analysis.constant(self.body.reduce_ranges[r - self.analysis.outputs].extent) for r in ranges]
+        if ranges[0] == self.analysis.outputs or None in extents:
+            return
+        copies = sum(len(list(self.tile.copies(number))) for number in inside)
+        if prod(extent or 0 for extent in extents) * copies <= UNROLLED and self.analysis.wide:
+            self.text.line('_Pragma("clang loop unroll(full)")')
 
     def _innermost(
         self, counter: str, low: str, high: str, inside: list[int], finish: Callable[[], None], turned: list[int]
