@@ -12,8 +12,9 @@ from eigentensor.errors import BindingError, ConfigError
 from eigentensor_models.encoders import encoder_of
 from eigentensor_models.encoders.common import Encoder
 from eigentensor_models.matrices import DTYPES
+from eigentensor_models.quantised import Kept, Weight
 from eigentensor_models.text import Text, read_text
-from eigentensor_models.weights import Kept, Weight, held_to, read_folder
+from eigentensor_models.weights import held_to, read_folder
 
 LENGTH = 256  #: tokens that a text may have unless another number is wanted, or the model's folder says fewer
 _OLD = {".gamma": ".weight", ".beta": ".bias"}  # names that norms had

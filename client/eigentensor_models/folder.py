@@ -9,7 +9,8 @@ from eigentensor.errors import TensorFileError
 from eigentensor_models.architecture import Architecture, Experts
 from eigentensor_models.families import architecture_of
 from eigentensor_models.options import read_object
-from eigentensor_models.weights import Kept, Weight, held_to, read_folder, together
+from eigentensor_models.quantised import Kept, Weight
+from eigentensor_models.weights import held_to, read_folder, together
 
 CONFIG = "config.json"
 _EXPERT = re.compile(r"(model\.layers\.\d+)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight")

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eigentensor.errors import TensorFileError
+from eigentensor_models.quantised import KINDS as BLOCKS
+from eigentensor_models.quantised import Kind
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 HEAD = 256 << 20  #: bytes before the tensors, at most
@@ -22,22 +24,14 @@ _FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 10: "Q", 11: "
 _BOOL, _STRING, _LIST = 7, 8, 9
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How a tensor's elements are kept: `bytes` for each block of `elements` along the last axis."""
-
-    name: str
-    elements: int
-    bytes: int
-
-
+#: How tensors' elements are kept, by the numbers of the format.
 KINDS = {
-    0: Kind("F32", 1, 4), 1: Kind("F16", 1, 2), 30: Kind("BF16", 1, 2),
-    2: Kind("Q4_0", 32, 18), 8: Kind("Q8_0", 32, 34),
+    0: Kind("F32", 1, np.dtype("<f4")), 1: Kind("F16", 1, np.dtype("<f2")), 30: Kind("BF16", 1, np.dtype("<u2")),
+    2: BLOCKS["Q4_0"], 8: BLOCKS["Q8_0"], 12: BLOCKS["Q4_K"], 13: BLOCKS["Q5_K"], 14: BLOCKS["Q6_K"],
 }  # fmt: skip
 #: Kinds that there are, and that are not known here, by their names.
 OTHERS = {
-    3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
+    3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 15: "Q8_K",
     16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS",
     24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip

@@ -15,7 +15,8 @@ from eigentensor_models.families.common import FULL, SLIDING
 from eigentensor_models.folder import Network
 from eigentensor_models.gguf import File, Tensor
 from eigentensor_models.options import Options
-from eigentensor_models.weights import BLOCK, Kept, Quantised, Weight, held_to
+from eigentensor_models.quantised import Kept, Quantised, Weight
+from eigentensor_models.weights import held_to
 
 #: `general.architecture` → `model_type`
 FAMILIES = {
@@ -167,11 +168,7 @@ def _kept(name: str, tensor: Tensor, what: str) -> Kept:
         return Weight(dtype, tensor.data.view(storage).reshape(tensor.shape))
     if len(tensor.shape) < 2:
         raise TensorFileError(f"{what}: {name[:80]!r} is quantised, and no matrix", fix="Fetch the file again.")
-    *axes, columns = tensor.shape
-    blocks = tensor.data.reshape(*axes, columns // BLOCK, tensor.kind.bytes)
-    scales = np.ascontiguousarray(blocks[..., :2]).view(np.float16)[..., 0]
-    values = np.ascontiguousarray(blocks[..., 2:])
-    return Quantised(values.view(np.int8) if kind == "Q8_0" else values, scales)
+    return tensor.kind.split(tensor.data, tensor.shape)
 
 
 def _slower(architecture: Architecture, factors: Kept, what: str) -> Architecture:
@@ -211,5 +208,5 @@ def _unturned(kept: Kept, heads: int) -> Kept:
         return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(array.shape)
 
     if isinstance(kept, Quantised):
-        return Quantised(rows(kept.values), rows(kept.scales))
+        return kept.of_rows(rows)
     return Weight(kept.dtype, rows(kept.array))

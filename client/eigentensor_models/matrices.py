@@ -1,18 +1,23 @@
-"""Matrices as files have them: floats, or blocks of small integers with a scale each, which are multiplied out where
-they are used. Nothing is expanded in memory."""
+"""Matrices as files have them: floats, or blocks of small integers with scales, which are multiplied out where they are
+used. Nothing is expanded in memory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 from tinygrad import Tensor, dtypes
 
 from eigentensor.numerics.dtypes import DType
+from eigentensor_models.blocks import ELEMENTS, OFFSETS, PRODUCTS, Activations
+from eigentensor_models.quantised import Kept, Quantised
 
 #: tinygrad's names for what files have.
 DTYPES = {
     DType.FLOAT32: dtypes.float32, DType.FLOAT16: dtypes.float16, DType.BFLOAT16: dtypes.bfloat16,
     DType.INT8: dtypes.int8, DType.UINT8: dtypes.uint8,
 }  # fmt: skip
+LANES = 16  #: terms of a row's sum are added lane by lane, each in order, and then the lanes, in order
 
 
 class Matrix(Protocol):
@@ -42,7 +47,11 @@ class Floats:
 
     def product(self, x: Tensor) -> Tensor:
         """x (…, columns) → (…, rows), in float32."""
-        return x @ self.elements.cast(dtypes.float32).transpose(-1, -2)
+        whole = self.elements.cast(dtypes.float32)
+        if whole.ndim > 2:
+            return x @ whole.transpose(-1, -2)
+        rows, columns = self.elements.shape
+        return _product(x, whole.reshape(rows, -1, LANES if columns % LANES == 0 else 1))
 
     def rows(self, numbers: Tensor) -> Tensor:
         """Rows by their numbers, int32 (…) → float32 (…, columns)."""
@@ -55,37 +64,55 @@ class Floats:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Blocks of 32 along a row: `values` (rows, blocks, …), and what each is multiplied by, `scales` (rows, blocks) of
-    float16. Values are int8, or uint8 of two of four bits each, 8 more than meant: the first half of a block low."""
+    """Blocks of a kind, by their fields as `quantised.KINDS` has them: (rows, blocks, …) each. With `integer`, products
+    are those of integers: what is multiplied with the matrix is quantised first."""
 
-    values: Tensor
-    scales: Tensor
+    kind: str
+    fields: Mapping[str, Tensor]
+    integer: bool = False
 
     def product(self, x: Tensor) -> Tensor:
         """x (…, columns) → (…, rows), in float32."""
-        parts = self._parts(self.values, self.scales)
-        blocks = x.reshape(*x.shape[:-1], self.values.shape[-2], len(parts), -1)
-        products = [
-            blocks[..., number, :].flatten(-2) @ part.flatten(-2).transpose(-1, -2) for number, part in enumerate(parts)
-        ]
-        return products[0] if len(parts) == 1 else products[0] + products[1]
+        if not self.integer:
+            return _product(x, ELEMENTS[self.kind](self.fields))
+        by = Activations(x)
+        lanes = _lanes(PRODUCTS[self.kind](self.fields, by))
+        if self.kind in OFFSETS:
+            lanes = lanes - _lanes(OFFSETS[self.kind](self.fields, by))
+        return lanes.sum(-1).reshape(*x.shape[:-1], -1)
 
     def rows(self, numbers: Tensor) -> Tensor:
         """Rows by their numbers, int32 (…) → float32 (…, columns)."""
         flat = numbers.flatten()
-        parts = self._parts(self.values[flat], self.scales[flat])
-        return parts[0].cat(*parts[1:], dim=-1).reshape(*numbers.shape, -1)
+        whole = ELEMENTS[self.kind]({name: field[flat] for name, field in self.fields.items()})
+        return whole.reshape(*numbers.shape, -1)
 
-    def chosen(self, numbers: Tensor) -> "Blocks":
-        """Of many matrices those of these numbers."""
-        few = proven(numbers, self.values.shape[0])
-        return Blocks(self.values[few], self.scales[few])
+    def chosen(self, numbers: Tensor) -> Floats:
+        """Of many matrices those of these numbers, multiplied out."""
+        few = {name: field[proven(numbers, field.shape[0])] for name, field in self.fields.items()}
+        axes = few["scale"].shape[:-1]
+        flat = {name: field.reshape(-1, *field.shape[len(axes) :]) for name, field in few.items()}
+        return Floats(ELEMENTS[self.kind](flat).reshape(*axes, -1))
 
-    @staticmethod
-    def _parts(values: Tensor, scales: Tensor) -> list[Tensor]:
-        """The parts of all blocks, one behind the other in each: (rows, blocks, elements) in float32."""
-        if values.dtype == dtypes.uint8:
-            whole = [(part.cast(dtypes.int8) - 8) for part in (values & 15, values >> 4)]
-        else:
-            whole = [values]
-        return [part.cast(dtypes.float32) * scales.cast(dtypes.float32).unsqueeze(-1) for part in whole]
+
+def matrix_of(name: str, kept: Kept, tensors: Mapping[str, Tensor], *, integer: bool) -> Matrix:
+    """The matrix that is kept under a name, of the tensors by their names that it is in a program."""
+    if isinstance(kept, Quantised):
+        return Blocks(kept.kind, {field: tensors[f"{name}.{field}"] for field in kept.arrays}, integer)
+    return Floats(tensors[name])
+
+
+def _product(x: Tensor, whole: Tensor) -> Tensor:
+    """x (…, columns) by a matrix (rows, …, lanes), columns in order.
+
+    One row of x is multiplied lane by lane: the matrix is read once and as it lies. Several share what is read of it.
+    """
+    if prod(x.shape[:-1]) > 1 or whole.shape[-1] == 1:
+        return x @ whole.flatten(1).transpose()
+    terms = x.contiguous().reshape(1, 1, *whole.shape[1:]) * whole.unsqueeze(0)
+    return _lanes(terms).sum(-1).reshape(*x.shape[:-1], -1)
+
+
+def _lanes(terms: Tensor) -> Tensor:
+    """(count, rows, …, lanes) → (count, rows, lanes), each in the order of its terms."""
+    return terms.sum(tuple(range(2, terms.ndim - 1))).contiguous()

@@ -34,18 +34,29 @@ def is_model(name: str) -> bool:
     return Path(name).suffix == ".gguf" or Path(name).is_dir()
 
 
-def load(path: Path, context: int | None = None, part: str | None = None, rows: int | None = None) -> Model | Encoding:
-    """The model in a folder, or in a GGUF file, for texts of so many tokens. Of an encoder, `part` is the half of one
-    that has two, and `rows` how many texts or images it encodes at once, one unless it is said.
+def load(
+    path: Path,
+    context: int | None = None,
+    part: str | None = None,
+    rows: int | None = None,
+    *,
+    integer: bool = False,
+) -> Model | Encoding:
+    """The model in a folder, or in a GGUF file, for texts of so many tokens. With `integer`, its quantised matrices are
+    multiplied with integers. Of an encoder, `part` is the half of one that has two, and `rows` how many texts or images
+    it encodes at once, one unless it is said.
 
     Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
-    weights that are, BindingError for a context that the model was not made for, or a part that it does not have.
+    weights that are, BindingError for a context that the model was not made for, or a part or integers that it does not
+    have.
     """
     require("models")
     if path.suffix != ".gguf":
         values = read_object(path / CONFIG)
         family = Options(values, str(path / CONFIG)).word("model_type")
         if family in ENCODERS:
+            if integer:
+                raise BindingError(f"{path} has no quantised matrix", fix="Leave --integer out.")
             return encoding(path, values, part, context, 1 if rows is None else rows)
         if family not in FAMILIES:
             raise ConfigError(
@@ -68,7 +79,7 @@ def load(path: Path, context: int | None = None, part: str | None = None, rows: 
     if text.template is not None:
         _try(text, path)
     chosen = min(CONTEXT, network.architecture.context) if context is None else context
-    return Model(programs(network, chosen), text, tuple(ends), chosen)
+    return Model(programs(network, chosen, integer=integer), text, tuple(ends), chosen)
 
 
 def _try(text: Text, path: Path) -> None:

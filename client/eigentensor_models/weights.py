@@ -3,64 +3,22 @@
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from eigentensor.errors import TensorFileError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store.headers import read_header
 from eigentensor.store.tensors import load_safetensors
 from eigentensor_models.options import read_object
+from eigentensor_models.quantised import Kept, Weight
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
-BLOCK = 32  #: elements that have one scale
 FILES = 4096  #: at most, that a model consists of
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 #: Tensors that old files have beside the weights: they follow from the configuration.
 _IDLE = ("rotary_emb.inv_freq", "attn.masked_bias", "position_ids")
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """A tensor of a file, mapped: elements as programs store them, bfloat16 as uint16 patterns."""
-
-    dtype: DType
-    array: npt.NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the tensor."""
-        return self.array.shape
-
-    def parts(self, name: str) -> dict[str, "Weight"]:
-        """The tensors of a program that it is, by their names."""
-        return {name: self}
-
-
-@dataclass(frozen=True, slots=True)
-class Quantised:
-    """A matrix, or several, in blocks of 32 (`matrices.Blocks`): int8, or uint8 of two each, and a float16 for each
-    block."""
-
-    values: npt.NDArray[Any]
-    scales: npt.NDArray[np.float16]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the matrix."""
-        return *self.scales.shape[:-1], self.scales.shape[-1] * BLOCK
-
-    def parts(self, name: str) -> dict[str, Weight]:
-        """The tensors of a program that it is, by their names."""
-        dtype = DType.INT8 if self.values.dtype == np.int8 else DType.UINT8
-        return {f"{name}.values": Weight(dtype, self.values), f"{name}.scales": Weight(DType.FLOAT16, self.scales)}
-
-
-Kept = Weight | Quantised
 
 
 def read_folder(folder: Path) -> dict[str, Weight]:

@@ -13,9 +13,9 @@ from eigentensor.errors import BindingError
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
-from eigentensor_models.matrices import DTYPES, Blocks, Floats, Matrix
+from eigentensor_models.matrices import DTYPES, matrix_of
+from eigentensor_models.quantised import Quantised, Weight
 from eigentensor_models.sampling import allowed, sampled
-from eigentensor_models.weights import Quantised, Weight
 
 #: Tokens that are read at once, at most.
 CHUNK = 64
@@ -93,24 +93,25 @@ class Programs:
     reader: GraphProgram
 
 
-def programs(network: Network, context: int) -> Programs:
-    """The programs of a model for texts of so many tokens; its weights are mapped, not read.
+def programs(network: Network, context: int, *, integer: bool = False) -> Programs:
+    """The programs of a model for texts of so many tokens; its weights are mapped, not read. With `integer`, quantised
+    matrices are multiplied with integers.
 
-    Raises BindingError for a context that the model was not made for.
+    Raises BindingError for a context that the model was not made for, or integers that it does not have.
     """
-    writer, weights = writer_of(network, context)
+    writer, weights = writer_of(network, context, integer=integer)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
     both = ((writer.write, 1), (writer.read, writer.chunk))
     return Programs(*(_captured(function, inputs, writer, weights, network, stride) for function, stride in both))
 
 
-def scoring(network: Network, context: int, count: int = 1) -> GraphProgram:
+def scoring(network: Network, context: int, count: int = 1, *, integer: bool = False) -> GraphProgram:
     """The program that scores what follows a token, or each of a chunk of `count`; its states are keys and values."""
-    writer, weights = writer_of(network, context)
+    writer, weights = writer_of(network, context, integer=integer)
     return _captured(writer.scored, {"tokens": np.zeros(count, np.int32)}, writer, weights, network, count)
 
 
-def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]]:
+def writer_of(network: Network, context: int, *, integer: bool = False) -> tuple[Writer, dict[str, Tensor]]:
     """A writer over tensors that stand for the weights, and these by name."""
     architecture = network.architecture
     if not 2 <= context <= architecture.context:
@@ -118,13 +119,17 @@ def writer_of(network: Network, context: int) -> tuple[Writer, dict[str, Tensor]
             f"a context of {context} tokens: the model was made for 2 to {architecture.context}",
             fix="Choose a shorter one with --context.",
         )
+    if integer and not any(isinstance(kept, Quantised) for kept in network.weights.values()):
+        raise BindingError(
+            "the model has no quantised matrix to multiply with integers",
+            fix="Leave --integer out, or take a GGUF file of the model with blocks, such as Q8_0.",
+        )
     stand_ins = {name: Tensor.empty(*w.shape, dtype=DTYPES[w.dtype]) for name, w in _parts(network).items()}
-    matrices: dict[str, Matrix] = {}
-    for name, kept in network.weights.items():
-        if isinstance(kept, Quantised):
-            matrices[name] = Blocks(stand_ins[f"{name}.values"], stand_ins[f"{name}.scales"])
-        elif len(kept.shape) > 1:
-            matrices[name] = Floats(stand_ins[name])
+    matrices = {
+        name: matrix_of(name, kept, stand_ins, integer=integer)
+        for name, kept in network.weights.items()
+        if len(kept.shape) > 1
+    }
     vectors = {name: stand_ins[name] for name, kept in network.weights.items() if len(kept.shape) == 1}
     return Writer(Decoder(architecture, matrices, vectors), context), stand_ins
 

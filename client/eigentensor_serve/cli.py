@@ -242,6 +242,10 @@ def deploy(
     batch: Annotated[
         int | None, typer.Option("--batch", min=1, help="Of an encoder: texts or images in one execution [1].")
     ] = None,
+    integer: Annotated[
+        bool,
+        typer.Option("--integer", help="Of a quantised model: products of integers, faster and not as exact."),
+    ] = False,
     rows: Annotated[
         list[str] | None,
         typer.Option("--rows", metavar="INPUT", help="An input of which a request may have fewer rows (first axis)."),
@@ -273,14 +277,18 @@ def deploy(
         raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
     if local:
         screen.head("none, on this machine", None)
-        parts = read_named(program, Here(there.store), weights, states, model, there, context, part, batch)
+        parts = read_named(
+            program, Here(there.store), weights, states, model, there, context, part, batch, integer=integer
+        )
         parts = with_rows(parts, rows or [])
         app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
     else:
         with Client(network, store=there.store) as client:
             screen.head(client.network.name, client.address)
             terms = terms_for(wait, read_terms(client.network, offer))
-            parts = read_named(program, client.gateway, weights, states, model, there, context, part, batch)
+            parts = read_named(
+                program, client.gateway, weights, states, model, there, context, part, batch, integer=integer
+            )
             parts = with_rows(parts, rows or [])
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:

@@ -11,12 +11,13 @@ import pytest
 from tinygrad import Tensor, dtypes
 
 from eigentensor.capture import capture
+from eigentensor.errors import BindingError
 from eigentensor.runtime import CompiledGraph
 from eigentensor_models import gguf
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
-from eigentensor_models.matrices import Blocks, Floats, Matrix
-from eigentensor_models.weights import Kept, Quantised
+from eigentensor_models.matrices import Matrix, matrix_of
+from eigentensor_models.quantised import Kept, Quantised
 from eigentensor_models.writing import scoring
 from support.vectors.gguf_models import FILES, FOLDER, digest, expected
 
@@ -28,10 +29,9 @@ TYPES = {np.float32: dtypes.float32, np.float16: dtypes.float16, np.uint16: dtyp
 def tensors_of(name: str, kept: Kept) -> tuple[Matrix, dict[str, Tensor]]:
     """The matrix in a program, and its tensors by name, as `writing` makes them."""
     parts = {part: Tensor(np.array(weight.array)) for part, weight in kept.parts(name).items()}
-    if isinstance(kept, Quantised):
-        return Blocks(parts[f"{name}.values"], parts[f"{name}.scales"]), parts
-    parts[name] = parts[name].bitcast(TYPES[kept.array.dtype.type])
-    return Floats(parts[name]), parts
+    if not isinstance(kept, Quantised):
+        parts[name] = parts[name].bitcast(TYPES[kept.array.dtype.type])
+    return matrix_of(name, kept, parts, integer=False), parts
 
 
 def turned(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
@@ -74,6 +74,23 @@ def test_scores_and_greedy_tokens_are_those_of_transformers(name: str) -> None:
     scores, wanted = np.array(rows[len(row["prompt"]) :]), np.array(row["scores"])
     assert scores.argmax(1).tolist() == row["tokens"]
     assert np.abs(scores[-1] - wanted).max() <= 2e-4 * np.sqrt(np.square(wanted).mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_scores_by_integers_are_nearly_those_by_floats(name: str) -> None:
+    row, by = EXPECTED[name], []
+    for integer in (False, True):
+        graph = scoring(network_of(gguf.read(FOLDER / f"{name}.gguf"), name), 64, integer=integer)
+        execute = CompiledGraph(graph.program, {**graph.weights, **graph.states}, keep_states=True)
+        tokens = [{"token": np.array([token], np.int32)} for token in (0, *row["prompt"], *row["tokens"])]
+        by.append(np.array([execute.run(one, {"position": n}).outputs["output"] for n, one in enumerate(tokens)]))
+    assert 0 < np.square(by[0] - by[1]).mean() <= 0.04**2 * np.square(by[0]).mean()
+
+
+def test_integers_are_for_blocks() -> None:
+    with pytest.raises(BindingError, match="no quantised matrix"):
+        scoring(network_of(gguf.read(FOLDER / "llama3-f32.gguf"), "it"), 64, integer=True)
 
 
 def test_quantised_weights_stay_as_they_are() -> None:

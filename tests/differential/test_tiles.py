@@ -1,6 +1,6 @@
 """Shapes that no tile divides, values packed for all rows, reads along every axis: the same bits for all schedules."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from eigentensor.cache import Cache
 from eigentensor.capture import capture
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.expression import Array, Axis, binary, const, counter, load
-from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.bodies.rewriting import join
@@ -21,23 +20,10 @@ from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.choice import candidates
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.table import Table
-from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.threads import start
 from support.oracles.agreement import disagreements
+from support.oracles.chosen import Chosen
 from support.programs.tiles import CASES, F32, INDEX, M, N, gradient, index, product, program, tensors
-
-
-@dataclass(frozen=True)
-class Chosen(Toolchain):
-    """Compiles the one body of a program with a given schedule."""
-
-    only: Schedule = Schedule()  # noqa: RUF009
-
-    def schedule(self, body: Body) -> Schedule:
-        return self.only
-
-    def name(self, what: str) -> str:
-        return super().name(f"{self.only} {what}")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -20,7 +20,8 @@ from eigentensor_models.experts import best
 from eigentensor_models.families import architecture_of
 from eigentensor_models.folder import Network, read_network
 from eigentensor_models.gguf_network import network_of
-from eigentensor_models.weights import Kept, Weight, read_folder
+from eigentensor_models.quantised import Kept, Weight
+from eigentensor_models.weights import read_folder
 from eigentensor_models.writing import scoring
 from support.vectors.gguf_models import FOLDER as GGUF
 from support.vectors.models import FOLDER

@@ -91,18 +91,22 @@ def read_named(
     context: int | None = None,
     part: str | None = None,
     batch: int | None = None,
+    *,
+    integer: bool = False,
 ) -> Parts:
     """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states, a
-    model as people have it its text, too. `context` is how long its texts may be, `part` one of an encoder's, which
-    encodes a `batch` at once.
+    model as people have it its text, too. `context` is how long its texts may be, `integer` how its quantised matrices
+    are multiplied, `part` one of an encoder's, which encodes a `batch` at once.
 
     Raises CaptureError, ProgramError, too.
     """
     if is_model(program):
         if weights or states or model:
             raise BindingError(f"{program} has weights and a text of its own", fix="Name it alone.")
-        loaded = load(Path(program), context, part, batch)
+        loaded = load(Path(program), context, part, batch, integer=integer)
         return _encoder(loaded, apps) if isinstance(loaded, Encoding) else _language_model(loaded, apps)
+    if integer:
+        raise BindingError(f"{program} says itself how it computes", fix="Leave --integer out, or name a GGUF file.")
     for option, value in (("context", context), ("part", part), ("batch", batch)):
         if value is not None:
             raise BindingError(f"{program} has no --{option} to choose", fix="Leave it out, or name a model's folder.")

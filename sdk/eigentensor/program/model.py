@@ -1,6 +1,6 @@
 """The parts of a program as values. Nothing here is checked: `validity.check` does that, `decode` calls it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -37,6 +37,15 @@ class Instruction(NamedTuple):
         if self.op is Op.LOAD:
             return (self.b,) if self.c == NO_GUARD else (self.b, self.c)
         return (self.a, self.b, self.c)[: ARITY[self.op]]
+
+    def moved(self, places: Mapping[int, int]) -> "Instruction":
+        """The same on operands that are elsewhere."""
+        if self.op is Op.LOAD:
+            guard = self.c if self.c == NO_GUARD else places[self.c]
+            return self._replace(b=places[self.b], c=guard)
+        new = [places[v] for v in self.values]
+        a, b, c = (*new, *self[2 + len(new) :])
+        return Instruction(self.op, self.dtype, a, b, c)
 
 
 class Parameter(NamedTuple):

@@ -5,7 +5,7 @@ processor that flushes them to zero; sums that depend on their order show a comp
 compared or loaded show a bool whose bits are not all alike, which a result that is stored as a bool hides.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from functools import reduce as fold
 from typing import Any
@@ -40,6 +40,7 @@ from eigentensor.runtime.compiled import execute
 INDEX = DType.INDEX
 UNARY = frozenset({Op.SQRT, Op.RECIPROCAL, Op.TRUNC})
 ROWS, TERMS = 23, 37  #: of the matrices that are reduced
+FOUR = 4
 WIDEST = 16  #: elements side by side: fewer than that would not be loaded as the widest vector
 MASK = "mask"
 Tensors = dict[str, NDArray[Any]]
@@ -121,6 +122,24 @@ def _expressions(dtype: DType, inputs: Mapping[Hashable, Buffer]) -> Iterator[tu
         if dtype in UNIFORM[op]
     ]
     yield "reductions", *_stacked(sums, which, (row,))
+    if dtype in (DType.INT8, DType.UINT8):
+        lane = Axis(6, TERMS // FOUR)
+        yield "fours", *_stacked(_dots(matrix, row, lane), which, (row, lane))
+
+
+def _dots(matrix: Array, row: Axis, lane: Axis) -> list[Node]:
+    """Sums of four products of neighbours, with signs and without: an instruction, which must not saturate."""
+    first = binary(Op.MUL, counter(lane), const(INDEX, FOUR))
+    fours = [binary(Op.ADD, first, const(INDEX, n)) for n in range(FOUR)]
+    line = binary(Op.MUL, counter(row), const(INDEX, TERMS))
+    across = [load(matrix, binary(Op.ADD, line, four)) for four in fours]
+    beside = [load(matrix, four) for four in fours]
+    return [_dot(across, [node(Op.CAST, kind, value) for value in beside]) for kind in (DType.INT8, DType.UINT8)]
+
+
+def _dot(xs: Iterable[Node], ys: Iterable[Node]) -> Node:
+    pairs = ([node(Op.CAST, DType.INT32, value) for value in pair] for pair in zip(xs, ys, strict=True))
+    return fold(lambda total, term: binary(Op.ADD, total, term), (binary(Op.MUL, *pair) for pair in pairs))
 
 
 def _casts(a: Node) -> Iterator[Node]:

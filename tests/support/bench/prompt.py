@@ -23,7 +23,7 @@ from eigentensor_client import writing
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.architecture import Architecture, Attention, Rotary
 from eigentensor_models.folder import Network
-from eigentensor_models.weights import Weight
+from eigentensor_models.quantised import Weight
 from eigentensor_models.writing import programs
 from support.bench.pairs import in_turn, say
 

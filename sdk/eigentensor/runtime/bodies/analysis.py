@@ -8,6 +8,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.intervals import Interval, transfer, whole
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import COMPARISONS, REDUCTIONS, Op
+from eigentensor.runtime.bodies.part import Quads
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Analysis:
                     if v not in stop:
                         stack.append(v)
         return sorted(values)
+
+    @cached_property
+    def wide(self) -> frozenset[int]:
+        """The values that stand for four bytes each."""
+        return self.body.wide if isinstance(self.body, Quads) else frozenset()
 
     @cached_property
     def steps(self) -> tuple[int, ...]:

@@ -1,14 +1,15 @@
 """Bodies made anew: with simpler indices, and with two output axes as one loop, where neighbours are found to be."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import prod
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.forms import Form, atom, linear, recombined
 from eigentensor.program.model import Body, Instruction
-from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.part import Part
+from eigentensor.runtime.bodies.quads import with_quads
 
 MOST = 8  #: times as long as before a body may become, with what is dropped in the end
 DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
@@ -17,14 +18,15 @@ DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
 def join(body: Body, axes: tuple[int, ...]) -> Body:
     """A body that computes the same elements in the same order, with each of these axes in one loop with that before.
 
-    Without axes only its indices are simpler. Raises ValueError if axes cannot be joined: an index would need a
-    constant of more than 32 bits, or the body would become much longer.
+    Without axes only its indices are simpler, and sums of products of neighbouring bytes are one product each. Raises
+    ValueError if axes cannot be joined: an index would need a constant of more than 32 bits, or the body would become
+    much longer.
     """
     with suppress(ValueError):
         body = Rewriting(body, body.output_ranges).body()
     for axis in sorted(axes, reverse=True):
         body = _Joining(body, axis).body()
-    return body
+    return body if isinstance(body, Part) else with_quads(body)
 
 
 def simple_joins(body: Body) -> tuple[int, ...]:
@@ -77,7 +79,7 @@ class Rewriting:
             if number in needed:
                 needed.update(self.instructions[number].values)
         at = {number: i for i, number in enumerate(sorted(needed))}
-        instructions = tuple(_with_operands(self.instructions[n], at) for n in sorted(needed))
+        instructions = tuple(self.instructions[n].moved(at) for n in sorted(needed))
         ranges = tuple(r._replace(extent=at[self.extents[r.extent]]) for r in self.old.reduce_ranges)
         place = self.old.place if isinstance(self.old, Part) else place
         if place is None:
@@ -132,7 +134,7 @@ class Rewriting:
             for reduce_range in self.old.reduce_ranges:
                 if reduce_range.reduction == instruction.c:
                     self.extents[reduce_range.extent] = self.value(reduce_range.extent)
-        return _with_operands(instruction, {v: self.value(v) for v in instruction.values})
+        return instruction.moved({v: self.value(v) for v in instruction.values})
 
     def value(self, number: int) -> int:
         """The new number of an old value."""
@@ -211,13 +213,3 @@ class _Joining(Rewriting):
         if any(self.instructions[of].op is not Op.RANGE for of in moving):
             raise ValueError("elements would be stored at places that are no sum of loops")
         return super().place(number)
-
-
-def _with_operands(instruction: Instruction, places: Mapping[int, int]) -> Instruction:
-    """An instruction whose operands are elsewhere."""
-    if instruction.op is Op.LOAD:
-        guard = instruction.c if instruction.c == NO_GUARD else places[instruction.c]
-        return instruction._replace(b=places[instruction.b], c=guard)
-    new = [places[v] for v in instruction.values]
-    a, b, c = (*new, *instruction[2 + len(new) :])
-    return Instruction(instruction.op, instruction.dtype, a, b, c)

@@ -4,7 +4,6 @@
 #define FN static inline __attribute__((always_inline, overloadable, unused))
 #define GLOBAL
 #define CHOSEN(m, a, c) ((m) ? (a) : (c))
-#define HALF(a) wide_from_f16(a)
 
 typedef int32_t b;
 typedef int8_t i8;
@@ -43,4 +42,14 @@ FN f32 mulacc(f32 a, f32 c, f32 d) { /* exact product; the sum rounded to odd, s
   if (total - total == 0 && error != 0 && !(bits & 1)) bits += (error > 0) == (total > 0) ? 1 : -1;
   return (f32)as_f64(bits);
 }
+#endif
+#if defined(__F16C__) && __has_builtin(__builtin_ia32_vcvtph2ps)
+FN f32 half(u16 a) {
+  f32 __attribute__((vector_size(16))) r = __builtin_ia32_vcvtph2ps((short __attribute__((vector_size(16)))){(short)a});
+  __asm__("" : "+x"(r)); /* as in vectors.h: nothing may be concluded from where it came */
+  return r[0];
+}
+#define HALF(a) half(a)
+#else
+#define HALF(a) wide_from_f16(a)
 #endif

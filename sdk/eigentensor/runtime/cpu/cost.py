@@ -7,6 +7,7 @@ from math import prod
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.expressions import Text
+from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.cpu.reduction import Reductions
 from eigentensor.runtime.cpu.tile import Tile
 from eigentensor.runtime.cpu.tiling import Tiling
@@ -15,6 +16,7 @@ from eigentensor.runtime.cpu.tiling import Tiling
 PER_LANE, GUARDED, TURNED = 1.5, 2.0, 6.0
 SCATTERED = 8.0  #: a result that is stored alone, in a cache line of its own
 STREAMED = 1.5  #: a vector that is read again for each tile, from wherever it is
+RESTARTED = 600.0  #: the beginning of one of many runs of memory, none of which the processor has fetched ahead
 FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
 SLOW = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
 
@@ -52,6 +54,8 @@ class CostedTiling(Tiling):
             total += steps / shared
         if self.vector is not None and self.lanes > 1 and not self._contiguous:
             total += SCATTERED
+        if self.rows > 1 and not self.stripes:
+            total += RESTARTED * len(self.streams) / width
         chains = min(rows * columns, 8) if self.body.reduce_ranges else 8
         return total / useful * (8 / chains) ** 0.25, -self.lanes, -(self.vector if self.vector is not None else -1)
 
@@ -102,6 +106,8 @@ class CostedTiling(Tiling):
         if instruction.op is Op.LOAD:
             guarded = instruction.c != NO_GUARD and self.strides[instruction.c] != 0
             stride = self.strides[instruction.b]
+            if number in self.analysis.wide and stride == FOUR:
+                stride = 1
             if stride == 1:
                 return GUARDED if guarded else STREAMED if self.innermost in self.analysis.depends[number] else 1.0
             loops = self.analysis.loops_of(instruction.b)
@@ -109,10 +115,12 @@ class CostedTiling(Tiling):
             if (
                 stride is not None
                 and instruction.c == NO_GUARD
+                and number not in self.analysis.wide
                 and self.analysis.run(instruction.b, loops) >= self.lanes
             ):
                 return TURNED * (1 if number in self.below_packed else max(1, self.columns / 2) ** 0.5)
-            return PER_LANE * self.lanes * (2 if guarded else 1) * (1 if self._reads_neighbours(instruction.b) else FAR)
+            slow = guarded or number in self.analysis.wide
+            return PER_LANE * self.lanes * (2 if slow else 1) * (1 if self._reads_neighbours(instruction.b) else FAR)
         if instruction.op in SLOW and self.strides[number] is None:
             return PER_LANE * self.lanes if self.analysis.constant(instruction.b) is None else 4.0
         return 1.0 if self.strides[number] is None else 1 / self.lanes

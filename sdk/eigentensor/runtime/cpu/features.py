@@ -11,6 +11,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.bodies.rewriting import join
 from eigentensor.runtime.cpu.schedule import Schedule
 
@@ -116,7 +117,8 @@ class _Work:
         if self.s.lanes == 1 or self.strides[number] == 0:
             return ("broadcast" if instruction.op is Op.LOAD else "slow" if instruction.op in SLOW else "scalar"), 1
         if instruction.op is Op.LOAD:
-            return ("row", 1) if self.strides[instruction.b] == 1 else ("gather", self.s.lanes)
+            beside = FOUR if number in self.a.wide else 1
+            return ("row", 1) if self.strides[instruction.b] == beside else ("gather", self.s.lanes)
         if instruction.dtype is DType.INDEX and self.strides[number] is not None:
             return "scalar", 1
         return ("slow" if instruction.op in SLOW else "vector"), 1

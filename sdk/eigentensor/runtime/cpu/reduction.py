@@ -9,6 +9,8 @@ from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.expressions import MEMORY, STEP, Text, apply, identity, register
 from eigentensor.runtime.cpu.tile import Tile
 
+UNROLLED = 1000  #: values of loops that are written out one step after the other
+
 
 class Reductions:
     """Writes the reductions of a tile.
@@ -85,6 +87,7 @@ class Reductions:
             return
         head, *rest = ranges
         low, high = self._bounds(head)
+        self._unroll(ranges, inside)
         if not rest:
             self._innermost(f"j{head}", low, high, inside, finish, [n for n in inside if self.is_turnable(n, (head,))])
             return
@@ -93,6 +96,15 @@ class Reductions:
                 if not self.analysis.depends[number].intersection(rest):
                     self.define(number)
             self.nest(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
+
+    def _unroll(self, ranges: tuple[int, ...], inside: list[int]) -> None:
+        """Has loops of few steps unrolled below others: how far bytes are shifted is then no variable."""
+        extents = [self.analysis.constant(self.body.reduce_ranges[r - self.analysis.outputs].extent) for r in ranges]
+        if ranges[0] == self.analysis.outputs or None in extents:
+            return
+        copies = sum(len(list(self.tile.copies(number))) for number in inside)
+        if prod(extent or 0 for extent in extents) * copies <= UNROLLED and self.analysis.wide:
+            self.text.line('_Pragma("clang loop unroll(full)")')
 
     def _innermost(
         self, counter: str, low: str, high: str, inside: list[int], finish: Callable[[], None], turned: list[int]
@@ -129,7 +141,7 @@ class Reductions:
 
     def define(self, number: int) -> None:
         """A variable for each instance of a value."""
-        kind = register(self.body.instructions[number].dtype, self.tile.is_vector(number))
+        kind = self.tile.kind(number, self.tile.is_vector(number))
         for row, column in self.tile.copies(number):
             name = self.tile.name(number, row, column)
             self.text.line(f"const {kind} {name} = {self._source(number, row, column)};")
@@ -142,7 +154,7 @@ class Reductions:
             return f"{self._packed_at(number)} + {self.place(number, row, column)}]"
         if self.flat and instruction.op is Op.LOAD:
             step = f" + k * {self._flat_stride(number)}"
-            return self.tile.load(instruction, row, column, self.tile.is_vector(number), step)
+            return self.tile.load(number, row, column, step)
         return self.tile.expression(number, row, column)
 
     # Several loops as one
@@ -198,6 +210,8 @@ class Reductions:
             return False
         if self.schedule.lanes == 1 or self.tile.strides[instruction.b] in (0, 1, None):
             return False
+        if number in self.analysis.wide:
+            return False
         return self.analysis.run(instruction.b, ranges) >= self.schedule.lanes
 
     def _read_square(self, number: int) -> None:
@@ -226,7 +240,7 @@ class Reductions:
 
     def pack(self, number: int) -> None:
         """An array of all instances of a value in all steps of a panel, and the loops that fill it."""
-        kind, panel = register(self.body.instructions[number].dtype, True), self.schedule.panel
+        kind, panel = self.tile.kind(number, True), self.schedule.panel
         ranges = self.analysis.loops_of(number)
         extents = [
             min(self.analysis.extents[r], panel if panel and r == self.analysis.outputs else self.analysis.extents[r])

@@ -22,7 +22,9 @@ class Schedule:
     overlaps the one before and computes the same again. The innermost loop around the tile is that over rows, or that
     over the axis `inner`. `packed` are values kept for several steps of their reduction while the innermost loop runs:
     for all, or for `panel` steps of the reduction's outermost loop, between which accumulators wait in memory; then the
-    innermost loop is that over rows. `block` is how many rows one thread takes at least; 0 stands for all.
+    innermost loop is that over rows. `block` is how many rows one thread takes at least; 0 stands for all. With
+    `stripes` the rows of a tile stand a `rows`-th of the axis apart: what is read along each goes on in memory from
+    tile to tile, as processors that fetch ahead expect.
 
     `str(schedule)` is its only text, which `parse` reads: it names what differs from the plain loops, as in
     `vector=1 lanes=16 columns=4 row=0 rows=6 packed=12 panel=256`.
@@ -38,6 +40,7 @@ class Schedule:
     packed: frozenset[int] = frozenset()
     panel: int = 0
     block: int = 0
+    stripes: int = 0
 
     def __str__(self) -> str:
         plain = Schedule()

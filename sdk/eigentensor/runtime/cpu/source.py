@@ -71,6 +71,8 @@ class _Writer:
         inner = [] if s.inner is None else [self.loop(s.inner, 1)]
         if s.row is None:
             return around + vector + inner
+        if s.stripes:
+            return [*around, *vector, _Loop(s.row, 1, -(-self.body.output_ranges[s.row] // s.rows)), *inner]
         size = s.block or (self.body.output_ranges[s.row] if s.panel else 0)
         block = [self.loop(s.row, size)._replace(in_blocks=True)] if size else []
         return around + vector + block + [self.loop(s.row, s.rows)] + inner
@@ -236,7 +238,7 @@ class _Writer:
         self.text.line(f"const i64 place = {place};")
         for row in range(s.rows):
             for column in range(s.columns):
-                offset = row * step[s.row] if s.row is not None else 0
+                offset = self.tile.row_at(row) * step[s.row] if s.row is not None else 0
                 value = self.tile.value(last, row, column, s.lanes > 1)
                 if s.lanes == 1 or s.vector is None:
                     self.text.line(f"store_{MEMORY[dtype]}(p0, place + {offset}, {value});")

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Self
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
-from eigentensor.program.ops import REDUCTIONS
+from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 
 PACK_BYTES = 1 << 19  #: values that are packed at once: what a core's own cache holds
@@ -17,6 +19,8 @@ ROWS = 16  #: of a tile without reductions: a cache line of float32
 LINES = 2400  #: instructions in a tile: longer ones compile slowly and spill
 SHARES = 8  #: parts of a call that threads can share evenly, if it is worth sharing
 NEARLY = 1.02
+STREAM = 1 << 18  #: bytes of a tensor that a core's own cache does not keep from one run to the next
+STRIPES = 4  #: places of memory that a processor fetches ahead from at once, whatever else it does
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Tiling:
     inner: int | None = None
     columns: int = 1
     rows: int = 1
+    stripes: int = 0
 
     @property
     def body(self) -> Body:
@@ -86,6 +91,28 @@ class Tiling:
     def served(self) -> int:
         """How many tiles the innermost loop has: all of them use what is packed."""
         return self.tiles if self.inner is None else self.body.output_ranges[self.inner]
+
+    @cached_property
+    def streams(self) -> frozenset[int]:
+        """Loads, side by side along the vector, of large tensors of which every element is read for one result."""
+        large = {axis for axis, extent in enumerate(self.body.output_ranges) if extent > 1} - {self.vector}
+        return frozenset(
+            number
+            for number, i in enumerate(self.body.instructions)
+            if i.op is Op.LOAD
+            and self.strides[i.b] == (FOUR if number in self.analysis.wide else 1)
+            and self.body.parameters[i.a].elements * self.body.parameters[i.a].dtype.size >= STREAM
+            and large <= self.analysis.depends[i.b]
+            and prod(self.analysis.extents[r] for r in self.analysis.depends[i.b]) <= self.body.parameters[i.a].elements
+        )
+
+    def striped(self) -> list[Self]:
+        """The tiling with its rows in stripes, if that helps: where they are streams, and the vector is no loop."""
+        if self.row is None or self.inner is not None or self.vector is None or not self.streams:
+            return []
+        wide = -(-self.body.output_ranges[self.vector] // self.lanes)
+        rows = min(STRIPES // (wide * len(self.streams)), self.body.output_ranges[self.row])
+        return [replace(self, columns=wide, rows=rows, stripes=1)] if rows > 1 and self.body.reduce_ranges else []
 
     # Packing
 
@@ -154,7 +181,7 @@ class Tiling:
     @cached_property
     def packed(self) -> frozenset[int]:
         """The values that are packed: all that can be, if they fit the cache at once or in panels."""
-        return self.packable if self.panel is not None else frozenset()
+        return self.packable if self.panel is not None and not self.stripes else frozenset()
 
     @cached_property
     def block(self) -> int:
@@ -186,6 +213,8 @@ class Tiling:
         if self.lanes == 1:
             return Schedule(self.joined, row=self.row, rows=self.rows, inner=self.inner)
         tile = Schedule(self.joined, self.vector, self.lanes, self.columns, self.row, self.rows, self.inner)
+        if self.stripes:
+            return replace(tile, stripes=self.stripes)
         return replace(tile, packed=self.packed, panel=self.panel or 0, block=self.block) if self.packed else tile
 
     def variations(self) -> Iterator[Schedule]:

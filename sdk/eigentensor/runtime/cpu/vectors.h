@@ -1,5 +1,21 @@
 /* The scalar semantics for LANES values side by side, in vectors of clang. Included after semantics.h, with LANES (a power
    of two) and, for vectors of indices, INDEX (i32 or i64) defined. */
+/* Four bytes side by side, and the sum of the products of two such: exact in any order, and an instruction of many
+   processors. */
+typedef i8 i8q __attribute__((ext_vector_type(4)));
+typedef u8 u8q __attribute__((ext_vector_type(4)));
+#define DOT_OF(A, C) \
+  FN i32 dot(A a, C c, i32 d) { \
+    return (i32)((u32)(a[0] * c[0] + a[1] * c[1] + a[2] * c[2] + a[3] * c[3]) + (u32)d); \
+  }
+#define QUAD(T) \
+  typedef T##q T##_q __attribute__((aligned(1), may_alias)); \
+  FN T##q load_##T##q(const T *p, i64 i) { return *(const T##_q *)(p + i); } \
+  FN T##q shift(T##q a, u8 distance) { return distance < 8 ? a >> (T##q)(T)(distance & 7) : (T##q)((T)-1 < 0) & (a >> (T)7); } \
+  DOT_OF(T##q, i8q) DOT_OF(T##q, u8q)
+QUAD(i8)
+QUAD(u8)
+
 #if LANES > 1
 #define VECTOR(T) typedef T T##v __attribute__((ext_vector_type(LANES)))
 VECTOR(b);
@@ -88,6 +104,9 @@ FN f32v mulacc(f32v a, f32v c, f32v d) {
 FN f32v mulacc(f32v a, f32v c, f32v d) { return (f32v)__builtin_ia32_vfmaddps256((native)a, (native)c, (native)d); }
 #elif LANES == 4 && defined(__aarch64__)
 FN f32v mulacc(f32v a, f32v c, f32v d) { __asm__("fmla %0.4s, %1.4s, %2.4s" : "+w"(d) : "w"(a), "w"(c)); return d; }
+#elif LANES == 4 && defined(__FMA__) && __has_builtin(__builtin_ia32_vfmaddps)
+typedef f32 native __attribute__((vector_size(16)));
+FN f32v mulacc(f32v a, f32v c, f32v d) { return (f32v)__builtin_ia32_vfmaddps((native)a, (native)c, (native)d); }
 #else
 FN f32v mulacc(f32v a, f32v c, f32v d) { f32v r; EACH r[l] = mulacc(a[l], c[l], d[l]); return r; }
 #endif
@@ -107,7 +126,15 @@ FN u16v bits_f16(f32v a) { return CONVERT(a == a, i16v) ? nearest_f16(a) : (u16v
 #else
 FN f32v round_f16(f32v a) { return near_f16(a); }
 FN u16v bits_f16(f32v a) { return CONVERT(wide_bits_f16(a), u16v); }
+#if LANES == 8 && defined(__F16C__) && __has_builtin(__builtin_ia32_vcvtph2ps256)
+FN f32v from_f16(u16v a) {
+  f32 __attribute__((vector_size(32))) r = __builtin_ia32_vcvtph2ps256((short __attribute__((vector_size(16))))a);
+  __asm__("" : "+x"(r));
+  return (f32v)r;
+}
+#else
 FN f32v from_f16(u16v a) { return wide_from_f16(CONVERT(a, u32v)); }
+#endif
 #endif
 FN u16v bits_bf16(f32v a) { return CONVERT(wide_bits_bf16(a), u16v); }
 FN f32v from_bf16(u16v a) { return as_f32(CONVERT(a, u32v) << 16); }
@@ -222,4 +249,68 @@ ROW(u32, u32, u32)
 ROW(u64, u64, u64)
 ROW(f32, f16, u16)
 ROW(f32, bf16, u16)
+
+/* Four bytes for each lane. */
+#define BYTES (4 * LANES)
+typedef i8 i8qv __attribute__((ext_vector_type(BYTES)));
+typedef u8 u8qv __attribute__((ext_vector_type(BYTES)));
+typedef i16 pairs __attribute__((ext_vector_type(2 * LANES)));
+#define QUAD_VECTOR(T) \
+  typedef T##qv T##_qv __attribute__((aligned(1), may_alias)); \
+  FN T##qv row_##T##q(const T *p, i64 i) { return *(const T##_qv *)(p + i); } \
+  FN T##qv stride_##T##q(const T *p, i64 i, i64 s) { \
+    u32v r; EACH { T##q one = load_##T##q(p, i + l * s); r[l] = *(const u32 *)&one; } return (T##qv)r; \
+  } \
+  FN T##qv gather_##T##q(const T *p, xv i) { \
+    u32v r; EACH { T##q one = load_##T##q(p, i[l]); r[l] = *(const u32 *)&one; } return (T##qv)r; \
+  } \
+  FN T##qv spread(T##q a) { return (T##qv)(u32v)(*(const u32 *)&a); } \
+  FN T##qv shift(T##qv a, u8 distance) { \
+    return distance < 8 ? a >> (T##qv)(T)(distance & 7) : (T##qv)((T)-1 < 0) & (a >> (T)7); \
+  }
+QUAD_VECTOR(i8)
+QUAD_VECTOR(u8)
+
+#if LANES == 16 && defined(__AVX512VNNI__) && __has_builtin(__builtin_ia32_vpdpbusd512)
+#define DOT __builtin_ia32_vpdpbusd512
+#elif LANES == 8 && defined(__AVX512VNNI__) && defined(__AVX512VL__) && __has_builtin(__builtin_ia32_vpdpbusd256)
+#define DOT __builtin_ia32_vpdpbusd256
+#elif LANES == 4 && defined(__AVX512VNNI__) && defined(__AVX512VL__) && __has_builtin(__builtin_ia32_vpdpbusd128)
+#define DOT __builtin_ia32_vpdpbusd128
+#endif
+#if LANES == 16 && defined(__AVX512BW__) && __has_builtin(__builtin_ia32_pmaddwd512)
+#define OF_PAIRS __builtin_ia32_pmaddwd512
+#elif LANES == 8 && defined(__AVX2__) && __has_builtin(__builtin_ia32_pmaddwd256)
+#define OF_PAIRS __builtin_ia32_pmaddwd256
+#elif LANES == 4 && defined(__SSE2__) && __has_builtin(__builtin_ia32_pmaddwd128)
+#define OF_PAIRS __builtin_ia32_pmaddwd128
+#endif
+#if defined(DOT)
+typedef int ints __attribute__((vector_size(4 * LANES)));
+FN i32v dot(u8qv a, i8qv c, i32v d) { return (i32v)DOT((ints)d, (ints)a, (ints)c); }
+FN i32v dot(i8qv a, u8qv c, i32v d) { return dot(c, a, d); }
+/* 128 more are without a sign; what that adds depends on `c` alone, and is computed once for all rows. */
+FN i32v dot(i8qv a, i8qv c, i32v d) { return dot((u8qv)a ^ (u8)128, c, d - dot((u8qv)(u8)128, c, (i32v)0)); }
+FN i32v dot(u8qv a, u8qv c, i32v d) { return dot(a, (i8qv)(c ^ (u8)128), d) + dot(a, (i8qv)(i8)64, (i32v)0) * 2; }
+#else
+#if defined(OF_PAIRS)
+typedef short shorts __attribute__((vector_size(4 * LANES)));
+FN i32v of_pairs(pairs a, pairs c) { return (i32v)OF_PAIRS((shorts)a, (shorts)c); }
+#else
+FN i32v of_pairs(pairs a, pairs c) {
+  return ((i32v)a << 16 >> 16) * ((i32v)c << 16 >> 16) + ((i32v)a >> 16) * ((i32v)c >> 16);
+}
+#endif
+/* The first and third byte, the second and fourth, as numbers of 16 bits: no product of two overflows a sum. */
+FN pairs even(i8qv a) { return (pairs)a << (i16)8 >> (i16)8; }
+FN pairs even(u8qv a) { return (pairs)a & (i16)255; }
+FN pairs odd(i8qv a) { return (pairs)a >> (i16)8; }
+FN pairs odd(u8qv a) { return (pairs)a >> (i16)8 & (i16)255; }
+#define DOT_OF_VECTORS(A, C) \
+  FN i32v dot(A a, C c, i32v d) { return d + of_pairs(even(a), even(c)) + of_pairs(odd(a), odd(c)); }
+DOT_OF_VECTORS(i8qv, i8qv)
+DOT_OF_VECTORS(i8qv, u8qv)
+DOT_OF_VECTORS(u8qv, i8qv)
+DOT_OF_VECTORS(u8qv, u8qv)
+#endif
 #endif
