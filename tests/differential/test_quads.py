@@ -11,10 +11,12 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.model import Program
 from eigentensor.program.ops import Op
+from eigentensor.runtime import selftest
 from eigentensor.runtime.bodies.part import Quads
-from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.bodies.quads import join_in_quads
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.schedule import Schedule
+from eigentensor.runtime.gpu.gridded import simple
 from support.oracles.agreement import disagreements
 from support.oracles.chosen import Chosen
 from support.programs.tiles import F32, INDEX, program, tensors
@@ -63,7 +65,7 @@ def test_sums_of_four_products_are_exact_with_every_instruction(flags: Sequence[
     command = (*here.command[:-3], *flags, *here.command[-3:])
     for left, right in PAIRS:
         of = dots(left, right)
-        assert isinstance(join(of.bodies[0], ()), Quads)
+        assert isinstance(join_in_quads(of.bodies[0], ()), Quads)
         arrays = tensors(of)
         for array in arrays.values():
             array[::3], array[1::3] = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
@@ -76,7 +78,7 @@ def test_sums_of_four_products_are_exact_with_every_instruction(flags: Sequence[
 
 def test_bytes_that_are_needed_one_by_one_too_stay_so(tmp_path: Path) -> None:
     of = dots(DType.UINT8, DType.INT8, alone=True)
-    assert not isinstance(join(of.bodies[0], ()), Quads)
+    assert not isinstance(join_in_quads(of.bodies[0], ()), Quads)
     assert disagreements(of, tensors(of), cache=Cache(tmp_path)) == []
 
 
@@ -86,3 +88,10 @@ def test_rows_of_stripes_that_do_not_divide_the_axis_are_all_written(rows: int, 
     schedule = Schedule(vector=1, lanes=8, columns=3, row=0, rows=rows, stripes=1)
     kind = Chosen(here.identity, here.target, here.command, schedule)
     assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == []
+
+
+def test_devices_without_such_an_instruction_are_not_given_it() -> None:
+    """The self-test's bodies have what a processor multiplies in fours."""
+    bodies = selftest.conformance([DType.INT8])[0].bodies
+    assert any(isinstance(join_in_quads(body, ()), Quads) for body in bodies)
+    assert not any(isinstance(simple(body), Quads) for body in bodies)

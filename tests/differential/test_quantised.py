@@ -11,7 +11,7 @@ from tinygrad import Tensor
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.bodies.part import Quads
-from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.bodies.quads import join_in_quads
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.source import write
 from eigentensor_models.matrices import Blocks, Floats, Matrix
@@ -71,7 +71,7 @@ def test_products_of_integers_are_as_specified(kind: str) -> None:
     kept = quantised(kind, 61)
     graph = product(*blocks_of(kept, integer=True))
     assert disagreements(graph.program, {**graph.weights, "x": X}) == []
-    assert any(isinstance(join(body, ()), Quads) for body in graph.program.bodies)
+    assert any(isinstance(join_in_quads(body, ()), Quads) for body in graph.program.bodies)
     groups = X.reshape(-1, 32)
     largest = np.abs(groups).max(-1, keepdims=True)
     with np.errstate(all="ignore"):

@@ -1,4 +1,7 @@
-"""Products of bytes, four side by side in memory, as one instruction of a processor: their sum, exact in any order."""
+"""Products of bytes, four side by side in memory, as one instruction of a processor: their sum, exact in any order.
+
+Only the compiler for processors knows such bodies.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,7 +11,8 @@ from eigentensor.program.forms import Form, atom, linear
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.runtime.bodies.analysis import Analysis
-from eigentensor.runtime.bodies.part import Quads
+from eigentensor.runtime.bodies.part import Part, Quads
+from eigentensor.runtime.bodies.rewriting import join
 
 FOUR = 4
 BYTES = frozenset({DType.INT8, DType.UINT8})
@@ -23,9 +27,14 @@ class _Group(NamedTuple):
     right: int
 
 
+def join_in_quads(body: Body, axes: tuple[int, ...]) -> Body:
+    """As `join`, with each sum of four products of neighbouring bytes as one instruction."""
+    return with_quads(join(body, axes))
+
+
 def with_quads(body: Body) -> Body:
     """The same body with each sum of four products of neighbouring bytes as one instruction; itself if it has none."""
-    if not any(i.op is Op.MUL and i.dtype is DType.INT32 for i in body.instructions):
+    if isinstance(body, Part) or not any(i.op is Op.MUL and i.dtype is DType.INT32 for i in body.instructions):
         return body
     search = _Search(body)
     sums = {number: found for number, i in enumerate(body.instructions) if (found := search.sum(number, i)) is not None}

@@ -9,7 +9,6 @@ from eigentensor.program.forms import Form, atom, linear, recombined
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.part import Part
-from eigentensor.runtime.bodies.quads import with_quads
 
 MOST = 8  #: times as long as before a body may become, with what is dropped in the end
 DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
@@ -18,15 +17,14 @@ DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
 def join(body: Body, axes: tuple[int, ...]) -> Body:
     """A body that computes the same elements in the same order, with each of these axes in one loop with that before.
 
-    Without axes only its indices are simpler, and sums of products of neighbouring bytes are one product each. Raises
-    ValueError if axes cannot be joined: an index would need a constant of more than 32 bits, or the body would become
-    much longer.
+    Without axes only its indices are simpler. Raises ValueError if axes cannot be joined: an index would need a
+    constant of more than 32 bits, or the body would become much longer.
     """
     with suppress(ValueError):
         body = Rewriting(body, body.output_ranges).body()
     for axis in sorted(axes, reverse=True):
         body = _Joining(body, axis).body()
-    return body if isinstance(body, Part) else with_quads(body)
+    return body
 
 
 def simple_joins(body: Body) -> tuple[int, ...]:

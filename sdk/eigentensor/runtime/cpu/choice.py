@@ -8,7 +8,8 @@ from math import prod
 from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
 from eigentensor.runtime.bodies.analysis import Analysis
-from eigentensor.runtime.bodies.rewriting import join, simple_joins
+from eigentensor.runtime.bodies.quads import join_in_quads
+from eigentensor.runtime.bodies.rewriting import simple_joins
 from eigentensor.runtime.cpu.cost import CostedTiling
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 
@@ -30,9 +31,11 @@ def candidates(body: Body, target: Target) -> list[Schedule]:
 
 
 def _choices(body: Body, target: Target) -> Iterator[CostedTiling]:
-    simple = simple_joins(join(body, ()))
-    for joined in _joins(join(body, ()), simple):
-        yield from _tiles(join(body, joined), joined, target)  # of the body itself: joined twice it has other numbers
+    simple = simple_joins(join_in_quads(body, ()))
+    for joined in _joins(join_in_quads(body, ()), simple):
+        yield from _tiles(
+            join_in_quads(body, joined), joined, target
+        )  # of the body itself: joined twice it has other numbers
 
 
 def _joins(body: Body, simple: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -42,7 +45,7 @@ def _joins(body: Body, simple: tuple[int, ...]) -> list[tuple[int, ...]]:
         if axis not in simple:
             joined = tuple(sorted({*simple, axis}))
             with suppress(ValueError):
-                join(body, joined)
+                join_in_quads(body, joined)
                 joins.append(joined)
     return joins
 

@@ -11,8 +11,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
-from eigentensor.runtime.bodies.quads import FOUR
-from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.bodies.quads import FOUR, join_in_quads
 from eigentensor.runtime.cpu.schedule import Schedule
 
 #: Kinds of work that are counted, and roughly the nanoseconds of each. `chain` are steps that wait for the one before.
@@ -33,7 +32,7 @@ def features(body: Body, schedules: Sequence[Schedule]) -> NDArray[np.float64]:
     analyses: dict[tuple[int, ...], Analysis] = {}
     for schedule in schedules:
         if schedule.joined not in analyses:
-            analyses[schedule.joined] = Analysis(join(body, schedule.joined))
+            analyses[schedule.joined] = Analysis(join_in_quads(body, schedule.joined))
     return np.array([_row(analyses[schedule.joined], schedule) for schedule in schedules])
 
 

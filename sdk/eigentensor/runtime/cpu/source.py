@@ -11,7 +11,7 @@ from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.bodies.expressions import MEMORY, STORED, Text
 from eigentensor.runtime.bodies.part import Part
-from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.bodies.quads import join_in_quads
 from eigentensor.runtime.cpu.reduction import Reductions
 from eigentensor.runtime.cpu.schedule import Schedule, apart
 from eigentensor.runtime.cpu.tile import Tile
@@ -28,7 +28,7 @@ def write(body: Body, schedule: Schedule) -> str:
     which computes the units first…last−1 of a call into buffers[0], from the buffers and variables of its parameters;
     with a negative `last` it only returns how many units there are.
     """
-    joined = join(body, schedule.joined)
+    joined = join_in_quads(body, schedule.joined)
     if isinstance(body, Part):
         return _Writer(joined, schedule, True).kernel()
     over = bool(in_place(body))
