@@ -43,7 +43,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "deploy": (
         "deploy digits.program --name digits -w digits.safetensors --local",
         "deploy Qwen3-0.6B --name qwen --max-price 0.05 --budget 2",
-        "deploy all-MiniLM-L6-v2 --name words --local",
     ),
     "chat": ("chat qwen", "chat qwen 'What is a program?' --seed 1"),
     "app list": ("app list",),

@@ -32,7 +32,9 @@ from support.programs import corners, halves, models, tiles, zeros
 
 SELFTESTS = [f"selftest {dtype.name.lower()}" for dtype in sorted(STORED)]
 #: What a device compiles for, and one value at a time.
-WIDTHS = pytest.mark.parametrize("lanes", [0, 1], ids=["its lanes", "1 lane"])
+WIDTHS = pytest.mark.parametrize(
+    "lanes", [pytest.param(0, id="its lanes"), pytest.param(1, id="1 lane", marks=pytest.mark.slow)]
+)
 
 
 @pytest.fixture(scope="module", params=[ARM, RISCV], ids=lambda machine: machine.name)
@@ -121,7 +123,10 @@ def small(name: str) -> tuple[Example, Calls]:
     return example, calls_of(example)
 
 
-@pytest.mark.parametrize("name", models.SMALLEST)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n in ("Adam step", "ResNet-18") else []) for n in models.SMALLEST],
+)
 def test_small_models(at: Emulated, name: str) -> None:
     example, calls = small(name)
     assert differences(example, at.way([example.program, exposed(example.program)]), calls) == []

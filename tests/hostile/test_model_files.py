@@ -54,7 +54,7 @@ VERSION = (3).to_bytes(4, "little")
         (b"GGUF" + VERSION + head(0, 1, 1, b"a", b"\x09\0\0\0", b"\x09\0\0\0", 1), "one of lists"),
         (b"GGUF" + VERSION + head(0, 1, 1, b"a", b"\x63\0\0\0"), "of the kind 99"),
         (b"GGUF" + VERSION + head(0, 2, *(1, b"a", b"\x07\0\0\0\1") * 2), "said twice"),
-        (b"GGUF" + VERSION + head(1, 0, 1, b"w", b"\1\0\0\0", 32, b"\x0c\0\0\0", 0), "quantised as Q4_K, which"),
+        (b"GGUF" + VERSION + head(1, 0, 1, b"w", b"\1\0\0\0", 256, b"\x0a\0\0\0", 0), "quantised as Q2_K, which"),
         (b"GGUF" + VERSION + head(1, 0, 1, b"w", b"\1\0\0\0", 33, b"\x08\0\0\0", 0), "cannot have the shape"),
         (b"GGUF" + VERSION + head(1, 0, 1, b"w", b"\1\0\0\0", 1 << 39, b"\0\0\0\0", 0), "has no place in the file"),
         (b"GGUF" + VERSION + head(1, 0, 1, b"w", b"\x09\0\0\0"), "has 9 axes"),

@@ -263,7 +263,7 @@ def put(url: str, path: str, data: bytes = b"", content_range: str = "", **optio
 def test_an_upload_goes_on_where_it_stopped_also_after_a_restart(
     settings: Settings, serve: Serve, tmp_path: Path
 ) -> None:
-    url, _ = serve(settings)
+    url, first = serve(settings)
     pieces = Pieces.of(BIG)
     assert httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=pieces.to_json()).json()["received"] == 0
     answer = put(url, NAME, BIG[:PIECE], f"bytes 0-{PIECE - 1}/{len(BIG)}").json()
@@ -272,6 +272,7 @@ def test_an_upload_goes_on_where_it_stopped_also_after_a_restart(
     part = settings.staging / f"{NAME}.part"
     part.write_bytes(part.read_bytes() + b"a torn piece")
 
+    first.stop()
     again, _ = serve(settings)
     requests: list[httpx.Request] = []
     with GatewayClient(again, LocalStore(tmp_path / "s"), transport=Recorder(requests)) as client:
@@ -430,14 +431,17 @@ def test_what_is_stored_counts_once_and_after_a_restart_and_without_the_database
 ) -> None:
     limited = settings.model_copy(update={"max_stored": 300})
 
-    def statuses(url: str, *fills: int) -> list[int]:
+    def statuses(settings: Settings, *fills: int) -> list[int]:
+        url, daemon = serve(settings)
         blobs = [bytes([fill]) * 100 for fill in fills]
-        return [put(url, merkle.blob_root(blob).hex(), blob).status_code for blob in blobs]
+        given = [put(url, merkle.blob_root(blob).hex(), blob).status_code for blob in blobs]
+        daemon.stop()
+        return given
 
-    assert statuses(serve(limited)[0], 0, 0, 0, 1) == [202] * 4
-    assert statuses(serve(limited)[0], 0, 1, 2, 3) == [202, 202, 202, 507]
+    assert statuses(limited, 0, 0, 0, 1) == [202] * 4
+    assert statuses(limited, 0, 1, 2, 3) == [202, 202, 202, 507]
     other = limited.model_copy(update={"database": f"sqlite:///{settings.data}/other.sqlite"})
-    assert statuses(serve(other)[0], 2, 3) == [202, 507]
+    assert statuses(other, 2, 3) == [202, 507]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ BLOCKS = {
         "Apps": "e2e/test_apps.py, with other names",
         "Models": "integration/test_openai_local.py: the example's training takes minutes",
         "Language models": "integration/test_model_chat.py, with a smaller model",
+        "Encoders": "integration/test_encoders_served.py, with smaller ones",
         "What would cheating pay?": "test_what_the_clients_page_says_of_cheating_runs",
     },
     "sdk/README.md": {

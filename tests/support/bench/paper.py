@@ -37,7 +37,7 @@ LINKS, DELAYS = (0.8 * 450e9, 0.8 * 50e9), (5e-6, 1e-5)  #: bytes a second and s
 CONSTANTS = """\
 a GPU       {flops:.3g} FLOP/s    float32 without tensor cores, since a sum has one order and one rounding a term:
                              0.4 of the 67e12 in the data sheet of the H100 SXM, unless --flops says what was measured;
-                             an H200 reached 26.3e12 in a product of 4096² (`scripts/gpu`)
+                             an H200 reached 35.1e12 in a product of 4096² (`scripts/gpu`)
 its memory  {memory:.3g} bytes/s  0.8 of the data sheet's 3.35e12
 NVLink      {links[0]:.3g} bytes/s   each way, among 8 GPUs of a node: 0.8 of the data sheet's 900e9 for both ways
 network     {links[1]:.3g} bytes/s     each way, for each GPU between nodes: 0.8 of its 400 Gb/s card in a DGX H100

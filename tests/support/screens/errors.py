@@ -255,6 +255,11 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "there is no game 99",
     ),
     "Away": ("integration/test_blobs.py", "test_a_database_or_blobs_that_do_not_answer_are_away", "Away"),
+    "StandsBy": (
+        "integration/test_aggregator.py",
+        "test_of_two_on_one_database_one_leads_and_the_other_serves_until_it_takes_over",
+        "StandsBy",
+    ),
     "NotAllowed": (
         "integration/test_aggregator.py",
         "test_operators_say_why_they_do_not_accept_and_only_they",
