@@ -49,7 +49,8 @@ class Chats:
         return begun, tokens + step.new(await here.write(step))
 
 
-@pytest.mark.parametrize("name", ["gemma3", pytest.param("llama3", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gemma3", "llama3"])
 def test_what_texts_have_in_common_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "CHUNK", CHUNK)
     chats = Chats(name)

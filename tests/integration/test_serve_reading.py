@@ -58,6 +58,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[S
         yield made
 
 
+@pytest.mark.slow
 def test_a_paid_chat_reads_what_is_new_alone(
     network: Network, client: Chain, chain_of: Callable[[int], Chain], anvil: Anvil, settings: AggregatorSettings,
     serve: Callable[[AggregatorSettings], Any], programs: list[ServedProgram], tmp_path: Path,
