@@ -50,6 +50,35 @@ def is_own(status: os.stat_result, others: int = 0o022) -> bool:
     return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & others)
 
 
+def sealed_memory(what: str, size: int) -> int:
+    """The descriptor of a file in no folder, in memory, that always has this size; maps of processes call it `what`.
+    Linux alone. Raises OSError where it gives none."""
+    import fcntl
+
+    file = os.memfd_create(f"eigentensor-{what}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(file, size)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, _seals())
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def is_sealed(file: int) -> bool:
+    """Whether a descriptor is of such a file: nobody takes away what another reads. Raises OSError for no file in
+    memory."""
+    import fcntl
+
+    return fcntl.fcntl(file, fcntl.F_GET_SEALS) & _seals() == _seals()
+
+
+def _seals() -> int:
+    import fcntl
+
+    return fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
 def held_over_forks(guard: Guard) -> None:
     """Nobody else holds it when the process is forked, if it ever is."""
     if hasattr(os, "register_at_fork"):

@@ -1,7 +1,6 @@
 """Memory that two processes have mapped: boxes lie there as they were, within bounds, until nobody has them."""
 
 import errno
-import fcntl
 import gc
 import os
 import random
@@ -13,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from eigentensor.numerics.dtypes import DType
-from eigentensor_cluster.engine.mapped import ALIGN, GROWTH, MOST, PAGE, SEALS, Inbox, Outbox, Room
+from eigentensor.system import sealed_memory
+from eigentensor_cluster.engine.mapped import ALIGN, GROWTH, MOST, PAGE, Inbox, Outbox, Room
 
 CODES = {
     np.dtype(storage): dtype
@@ -110,11 +110,9 @@ def test_only_memory_that_nobody_can_take_away_is_mapped(tmp_path: Path) -> None
     """Else who reads it could be killed by whoever made it."""
 
     def descriptors() -> list[int]:
-        unsealed, small, large = (os.memfd_create("x", os.MFD_ALLOW_SEALING) for _ in range(3))
-        for descriptor, size in ((unsealed, PAGE), (small, 8), (large, MOST + PAGE)):
-            os.ftruncate(descriptor, size)
-        for descriptor in (small, large):
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+        unsealed = os.memfd_create("x", os.MFD_ALLOW_SEALING)
+        os.ftruncate(unsealed, PAGE)
+        small, large = sealed_memory("x", 8), sealed_memory("x", MOST + PAGE)
         file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
         os.ftruncate(file, PAGE)
         return [unsealed, small, large, file, os.open("/dev/zero", os.O_RDWR)]

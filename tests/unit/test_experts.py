@@ -16,7 +16,7 @@ from eigentensor.program.cost import costs
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor_models import gguf
-from eigentensor_models.experts import best
+from eigentensor_models.decoder import best
 from eigentensor_models.families import architecture_of
 from eigentensor_models.folder import Network, read_network
 from eigentensor_models.gguf_network import network_of

@@ -7,7 +7,6 @@ It is a file without a name, so it is gone when both processes are. Who sends ma
 where; who receives gives a block back by its first byte. Nobody waits for anybody: what finds no room goes another way.
 """
 
-import fcntl
 import mmap
 import os
 import secrets
@@ -22,13 +21,12 @@ from numpy.typing import NDArray
 from eigentensor.cluster.frames import IDENTITY
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.system import is_sealed, sealed_memory
 from eigentensor.talk import say
 
 NONCE, ALIGN, PAGE = IDENTITY, 64, mmap.PAGESIZE  #: bytes
 GROWTH = 1 << 16  #: bytes by which memory grows at least
 MOST = 1 << 30  #: bytes of one; most of it has no memory behind it
-#: Nobody takes away what another reads.
-SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Room:
@@ -74,10 +72,8 @@ class Outbox:
     def __init__(self, room: Room) -> None:
         """Raises OSError where the system gives none."""
         self.nonce, self._room, self._lock = secrets.token_bytes(NONCE), room, threading.Lock()
-        self.descriptor = os.memfd_create("eigentensor-boxes", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.descriptor = sealed_memory("boxes", MOST)
         try:
-            os.ftruncate(self.descriptor, MOST)
-            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
             self._map = mmap.mmap(self.descriptor, MOST)
             self._map[:NONCE] = self.nonce
         except BaseException:
@@ -153,7 +149,7 @@ class Inbox:
         """Maps it, and closes the descriptor. Raises OSError for what is no such memory, or cannot be mapped."""
         try:
             size = os.fstat(descriptor).st_size
-            if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & SEALS != SEALS or not PAGE <= size <= MOST:
+            if not is_sealed(descriptor) or not PAGE <= size <= MOST:
                 raise OSError("this is no memory for boxes")
             self._map = mmap.mmap(descriptor, size)
         finally:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from eigentensor.program.model import Parameter, Program
 from eigentensor.runtime.cpu.device import LINE, address, empty
 from eigentensor.space import Space
+from eigentensor.system import sealed_memory
 
 LEFT = 128 << 20  #: bytes of results that are left at a time
 PIPED = 1 << 12  #: bytes of a tensor up to which it goes along with what is said
@@ -68,7 +69,7 @@ class Shared:
 
     def __init__(self, given: int) -> None:
         """`given` are the bytes that a process may be given at a time."""
-        own, left = _file(given), _file(LEFT)
+        own, left = sealed_memory("given", given), sealed_memory("left", LEFT)
         self._given, self._left = mmap.mmap(own, given), np.frombuffer(mmap.mmap(left, LEFT), np.uint8)
         self.files = os.open(f"/proc/self/fd/{own}", os.O_RDONLY | os.O_CLOEXEC), left
         os.close(own)
@@ -153,16 +154,6 @@ class Shared:
             page = mmap.PAGESIZE
             first, last = -(-block.start // page) * page, block.end // page * page
             self._given.madvise(mmap.MADV_REMOVE, first, last - first)
-
-
-def _file(size: int) -> int:
-    """A file of memory that always has this size."""
-    import fcntl  # others import this module where there is none
-
-    file = os.memfd_create("eigentensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(file, size)
-    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    return file
 
 
 def _whole(size: int) -> int:
