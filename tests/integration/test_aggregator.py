@@ -149,6 +149,7 @@ def test_seats_without_stake_are_pruned_for_their_deposits(
     _, daemon = serve(settings.model_copy(update={"poll": 60}))
     gone = verifiers[0]
     seats, owner = gone.stake.seats_of(gone.address), anvil_account(3).address
+    daemon.turn()  # its first round prunes: later ones after PRUNE blocks only
     gone.stake.allocate(0)
     assert not gone.stake.covers_seats(gone.address) and operator.stake.covers_seats(operator.address)
     anvil.mine(PRUNE)
