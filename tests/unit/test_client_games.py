@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from eigentensor.chain import game_words
 from eigentensor.dispute import Phase
 from eigentensor.pace import Pace
 from eigentensor_client import games
@@ -22,40 +23,40 @@ HERE = Here(CHALLENGER, lambda wei: f"{wei} wei", Pace(2.0))
 
 @pytest.mark.parametrize("phase", [phase.name.lower() for phase in Phase])
 def test_an_open_game_says_what_comes_next_and_what_if_it_does_not(phase: str) -> None:
-    text = games.follows(OPEN | {"phase": phase})
+    text = game_words.follows(OPEN | {"phase": phase})
     assert text.endswith("; if nothing comes until block 250, the challenger loses")
     assert len(text) > 80
 
 
 def test_an_ended_game_says_who_lost_and_what_that_means() -> None:
     executor, challenger = (OPEN | {"state": "ended", "lost_by": side} for side in ("executor", "challenger"))
-    assert (games.stands(executor), games.stands(challenger)) == (
+    assert (game_words.stands(executor), game_words.stands(challenger)) == (
         "ended: the executor lost",
         "ended: the challenger lost",
     )
-    assert "escrow back" in games.follows(executor)
-    assert "bond is gone" in games.follows(challenger)
-    assert games.stands(OPEN) == "open, the challenger's move until block 250"
+    assert "escrow back" in game_words.follows(executor)
+    assert "bond is gone" in game_words.follows(challenger)
+    assert game_words.stands(OPEN) == "open, the challenger's move until block 250"
 
 
 @pytest.mark.parametrize("state", ["idle", "ended"])
 def test_a_game_that_its_task_outran_is_over_without_a_loser(state: str) -> None:
     game = OPEN | {"state": state, "turn": None, "until": None}
-    assert games.stands(game) == "over without a loser: its task ended first"
-    assert games.follows(game).endswith("the challenger's bond comes back")
+    assert game_words.stands(game) == "over without a loser: its task ended first"
+    assert game_words.follows(game).endswith("the challenger's bond comes back")
 
 
 def test_the_disputed_call_is_shown_as_the_body_that_it_executes() -> None:
     program = layer().program
-    first, second = (games.body(program, number) for number in (0, 1))
+    first, second = (game_words.disputed_body(program, number) for number in (0, 1))
     assert first != second
     assert any("LOAD" in line for line in first)
-    assert games.body(program, len(program.calls)) == first  # the next iteration executes the same calls
+    assert game_words.disputed_body(program, len(program.calls)) == first  # the next iteration executes the same calls
 
 
 def test_no_call_is_disputed_before_one_was_named() -> None:
-    assert games.disputed_call({"position": {"number": 0, "kernel": "0x" + "00" * 32}}) is None
-    assert games.disputed_call({"position": {"number": 0, "kernel": "0x" + "ab" * 32}}) == 0
+    assert game_words.disputed_call({"position": {"number": 0, "kernel": "0x" + "00" * 32}}) is None
+    assert game_words.disputed_call({"position": {"number": 0, "kernel": "0x" + "ab" * 32}}) == 0
 
 
 def part(name: str, first: int, last: int, of: int | None = None, elements: list[int] | None = None) -> dict[str, Any]:
@@ -126,11 +127,11 @@ def test_the_way_down_names_ranges_and_single_numbers() -> None:
         part("leaf", 0, 0, 1, [0, 9]), part("element", 7, 7, 10), part("reduction", 1, 1, 2),
         part("steps", 0, 4095, 4096), part("steps", 64, 64, 4096),
     ]  # fmt: skip
-    assert games.way(path) == (
+    assert game_words.way(path) == (
         "the result › calls 192–255 of 5,000 › call 200 of 5,000 › leaf 0 (elements 0–9) "
         "› element 7 of 10 › reduction 1 of 2 › steps 0–4,095 › step 64 of 4,096"
     )
-    assert games.way([part("expression", 0, 0)]) == "the result › the final expression"
+    assert game_words.way([part("expression", 0, 0)]) == "the result › the final expression"
 
 
 def test_news_are_the_moves_since_and_then_whose_move_it_is() -> None:

@@ -57,12 +57,13 @@ def games_table(listed: "Iterable[Game]") -> "Table":
 @app.command()
 def show(game: GameNumber, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Explain a game: who against whom, on what, every move, whose move it is, and what follows."""
+    from eigentensor.chain import game_words
     from eigentensor_client import games
 
     with looking(network, json=json) as (screen, chosen, gateway):
         current = _game(gateway, game)
         body = _body(gateway, current)
-        fields = current | {"follows": games.follows(current), "body": body}
+        fields = current | {"follows": game_words.follows(current), "body": body}
         screen.result(current["schema"], fields, *games.drawn(current, _here(chosen), body or ()))
 
 
@@ -187,10 +188,10 @@ def _game(gateway: "GatewayClient", number: int) -> "Game":
 
 def _body(gateway: "GatewayClient", game: "Game") -> list[str] | None:
     """The text of the disputed call's body; None while no call is disputed, or where the program is nowhere."""
+    from eigentensor.chain import game_words
     from eigentensor.program.codec import decode
-    from eigentensor_client import games
 
-    number = games.disputed_call(game)
+    number = game_words.disputed_call(game)
     if number is None:
         return None
     try:
@@ -198,7 +199,7 @@ def _body(gateway: "GatewayClient", game: "Game") -> list[str] | None:
         program = decode(gateway.fetch(order["program"]).read_bytes())
     except BlobNotFound:
         return None
-    return games.body(program, number)
+    return game_words.disputed_body(program, number)
 
 
 def _here(network: "Network") -> "Here":

@@ -98,7 +98,7 @@ def _challenge(screen: Screen, challenger: "Challenger", *, yes: bool) -> int | 
 
 
 def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
-    from eigentensor_client import games
+    from eigentensor.chain.game_words import follows
     from eigentensor_client.games import Here, following
 
     client, uuid = challenger.client, challenger.task.uuid
@@ -122,7 +122,7 @@ def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
             f"{end['moves'][-1]['what']}",
             fix="It decides nothing about the result. `eigentensor doctor` tells whether this machine can be trusted.",
         )
-    screen.say(games.follows(end))
+    screen.say(follows(end))
     screen.say("`eigentensor challenge claim` brings what is due to you, now and later")
 
 

@@ -113,7 +113,7 @@ def _judge_call(position: Position, move: JudgeCall) -> Outcome:
     if move.element not in elements_of(picked):
         raise IllegalMove(f"element {move.element} is not in leaf {picked.index}")
     stored = Shown(picked, move.leaf, b"").pattern(move.element)
-    return _verdict(_final(picked, move.element, stored, b"", FINAL), Verdict(move.claim, b"", move.witness))
+    return _verdict(at_final(picked, move.element, stored, b"", FINAL), Verdict(move.claim, b"", move.witness))
 
 
 def _show_leaf(position: Position, move: ShowLeaf) -> Position:
@@ -127,7 +127,7 @@ def _show_leaf(position: Position, move: ShowLeaf) -> Position:
 
 
 def _pick_reduction(position: Position, move: PickReduction) -> Position | Outcome:
-    picked, results = _picked(position, move.entry, move.reduction)
+    picked, results = picked_element(position, move.entry, move.reduction)
     if move.kernel is None:
         if move.reduction != FINAL:
             raise IllegalMove("a reduction without its kernel")
@@ -148,13 +148,14 @@ def _pick_reduction(position: Position, move: PickReduction) -> Position | Outco
     return replace(picked, phase=phase, high=length, low_value=identity, high_value=value)
 
 
-def _picked(position: Position, entry: Entry, reduction: int) -> tuple[Position, bytes]:
+def picked_element(position: Position, entry: Entry, reduction: int) -> tuple[Position, bytes]:
     """With an element of the leaf, and its results. The stored pattern is what the final expression is held to."""
     stored, results = read_entry(position, entry)
-    return _final(position, entry.element, stored, results, reduction), results
+    return at_final(position, entry.element, stored, results, reduction), results
 
 
-def _final(position: Position, element: int, stored: int, results: bytes, reduction: int) -> Position:
+def at_final(position: Position, element: int, stored: int, results: bytes, reduction: int) -> Position:
+    """The position whose verdict is about an element: about its final expression, unless a reduction is named."""
     return replace(
         position,
         phase=Phase.VERDICT,
@@ -175,7 +176,8 @@ def _claim_borders(position: Position, move: ClaimBorders) -> Position:
     return replace(position, phase=Phase.SPAN, borders=keccak(move.values))
 
 
-def _pick_span(position: Position, move: PickSpan | JudgeSpan) -> Position:
+def pick_span(position: Position, move: PickSpan | JudgeSpan) -> Position:
+    """The position after the challenger picks one of the spans that were claimed. Raises IllegalMove for others."""
     dtype, borders = reduction_types(position)[position.reduction], borders_of(position)
     if keccak(move.values) != position.borders or not 0 <= move.span <= len(borders):
         raise IllegalMove("the borders are others, or have no such span")
@@ -203,12 +205,12 @@ def _verdict(position: Position, move: Verdict) -> Outcome:
 
 
 def _judge_final(position: Position, move: JudgeFinal) -> Outcome:
-    picked, results = _picked(position, move.entry, FINAL)
+    picked, results = picked_element(position, move.entry, FINAL)
     return _verdict(picked, Verdict(move.claim, results, move.witness))
 
 
 def _judge_span(position: Position, move: JudgeSpan) -> Outcome:
-    picked = _pick_span(position, move)
+    picked = pick_span(position, move)
     if picked.phase is not Phase.VERDICT:
         raise IllegalMove("the span is not one step")
     return _verdict(picked, Verdict(move.claim, move.results, move.witness))
@@ -236,7 +238,7 @@ _MOVES: dict[type, tuple[tuple[Phase, ...], Callable[[Position, Any], Position |
     PickReduction: ((Phase.ELEMENT,), _pick_reduction),
     JudgeFinal: ((Phase.ELEMENT,), _judge_final),
     ClaimBorders: ((Phase.BORDERS,), _claim_borders),
-    PickSpan: ((Phase.SPAN,), _pick_span),
+    PickSpan: ((Phase.SPAN,), pick_span),
     JudgeSpan: ((Phase.SPAN,), _judge_span),
     Verdict: ((Phase.VERDICT,), _verdict),
 }

@@ -98,8 +98,9 @@ def check_witness(witness: Witness, claim: Claim) -> None:
         _require(merkle.tensor_root_of(dtype, elements, root) == roots[operand.parameter], what)
 
 
-def evaluate_step(witness: Witness) -> int:
+def evaluate_step(witness: Witness, *, seen: dict[int, int] | None = None) -> int:
     """The pattern that follows from a witness alone: of the accumulator after the step, or of the stored element.
+    `seen` is told what `evaluate_point` tells it.
 
     The records decide what is evaluated; whether they, the tensors and the variables are those of a claim is for
     `check_call` and `check_witness`. Raises WitnessError if operands are missing, left over or elsewhere, FormatError
@@ -119,7 +120,7 @@ def evaluate_step(witness: Witness) -> int:
         return _opened(dtype, tensor, element, operands)
 
     _require(len(witness.kernel.variables) == len(body.variables), "the number of variables")
-    value = evaluate_point(body, witness.point, witness.kernel.variables, read)
+    value = evaluate_point(body, witness.point, witness.kernel.variables, read, seen=seen)
     if next(operands, None) is not None:
         raise WitnessError("an operand is left over")
     return value

@@ -38,11 +38,13 @@ class Point:
     accumulator: int = 0
 
 
-def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Read) -> int:
+def evaluate_point(
+    body: Body, point: Point, variables: Sequence[int], read: Read, *, seen: dict[int, int] | None = None
+) -> int:
     """The pattern of the accumulator after the step, or of the stored element, if everything else is as claimed.
 
-    Only the cone of the step is evaluated, by the reference's own operations. Raises WitnessError when the body has no
-    such point.
+    Only the cone of the step is evaluated, by the reference's own operations. `seen` is told the patterns of its
+    instructions, by number. Raises WitnessError when the body has no such point.
     """
     numbers = reductions(body)
     if len(point.results) != len(numbers) or not 0 <= point.element < body.parameters[0].elements:
@@ -63,6 +65,7 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
             at.values[number] = _claimed(body.instructions[number].dtype, result)
     if point.reduction is None:
         at.evaluate(_expression(body, roots))
+        _tell(seen, at, used)
         return _pattern(body.parameters[0].dtype, at.values[last])
     number = _reduce_of(body, point.reduction)
     at.evaluate(_expression(body, extents_of(body, point.reduction)))
@@ -71,7 +74,13 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
         raise WitnessError(f"step {point.step} of a reduction that takes {steps}")
     dtype = body.instructions[number].dtype
     terms = at.terms(number, np.array([point.step]), _expression(body, roots))
+    _tell(seen, at, used)
     return _pattern(dtype, at.accumulate(number, [term[0] for term in terms], _claimed(dtype, point.accumulator)))
+
+
+def _tell(seen: dict[int, int] | None, at: Evaluation, numbers: Collection[int]) -> None:
+    if seen is not None:
+        seen.update((n, _pattern(at.body.instructions[n].dtype, at.values[n])) for n in sorted(numbers))
 
 
 def trips_of(body: Body, variables: Sequence[int], reduction: int) -> tuple[int, ...]:
