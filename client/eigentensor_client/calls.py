@@ -23,6 +23,7 @@ from eigentensor.capture.values import values_of
 from eigentensor.chain import Network, to_wei
 from eigentensor.chain.keys import checked_address
 from eigentensor.chain.network import state_folder
+from eigentensor.economics.words import read_rate
 from eigentensor.errors import BindingError, ConfigError, NotYet, TaskNotFound
 from eigentensor.lowering.shards import Shards
 from eigentensor.program import Program, Role
@@ -39,7 +40,7 @@ from eigentensor_client.channels.operators import Operators
 from eigentensor_client.channels.operators import Terms as ChannelTerms
 from eigentensor_client.client import Client
 from eigentensor_client.offers import Offer
-from eigentensor_client.orders import Terms, Work, check_stage, read_rate, read_terms, terms_for
+from eigentensor_client.orders import Terms, Work, check_stage, read_terms, terms_for
 from eigentensor_client.results import Plan, TaskResult
 from eigentensor_client.screen import Screen, console
 from eigentensor_client.steps import Steps, finish_async, in_thread

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +9,7 @@ from eigentensor import economics, merkle
 from eigentensor.chain import Network, to_wei
 from eigentensor.chain.keys import checked_address
 from eigentensor.economics import WAD, Parameters
+from eigentensor.economics.words import read_rate
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import costs
@@ -323,15 +323,3 @@ def plan(
         highest_paid=max((int(paid["highest_price"]) for paid in lately), default=None),
         affordable=balance + tokens >= held,
     )
-
-
-def read_rate(word: str) -> int:
-    """A rate from `20%`, `20 %` or `0.2`. Raises BindingError."""
-    number, sign, rest = word.partition("%")
-    try:
-        rate = Decimal(number.strip()) / (100 if sign else 1) * WAD
-    except ArithmeticError:  # no number, or one beyond all bounds
-        rate = Decimal(-1)
-    if rest.strip() or not rate.is_finite() or not 0 <= rate <= WAD or rate != int(rate):
-        raise BindingError(f"{word!r} is not a rate", fix="Write it as 20% or as 0.2.")
-    return int(rate)

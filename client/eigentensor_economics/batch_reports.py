@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eigentensor.economics import WAD, shares
+from eigentensor.economics.words import read_rate, read_tokens
 from eigentensor.errors import BindingError, TermsRefused
-from eigentensor_client.orders import read_rate
 from eigentensor_client.screen import table
 from eigentensor_client.tables import Table
 from eigentensor_economics.batch_tuning import TunedOffer
 from eigentensor_economics.batches import BatchSituation
 from eigentensor_economics.lies import Lie
-from eigentensor_economics.reports import amount, parameters_of
+from eigentensor_economics.reports import parameters_of
 
 if TYPE_CHECKING:
     from eigentensor_economics import schemas
@@ -22,8 +22,8 @@ def batch_of(
     market: str, gain: str, world: "World", batch: "Batch", sampled: "Sampled | None" = None
 ) -> BatchSituation:
     """From a verb's options; without `sampled` checked with certainty by one. Raises BindingError, TermsRefused."""
-    price, gained = amount(world.price), amount(gain)
-    check_price = price if batch.check_price is None else amount(batch.check_price)
+    price, gained = read_tokens(world.price), read_tokens(gain)
+    check_price = price if batch.check_price is None else read_tokens(batch.check_price)
     rate = WAD if sampled is None else read_rate(sampled.check)
     n = 1 if sampled is None else sampled.verifiers
     if not price:
@@ -40,7 +40,8 @@ def batch_of(
     return BatchSituation(
         parameters=parameters_of(market, world.gas_price), price=price, check_price=check_price, calls=batch.calls,
         channels=min(batch.channels, batch.calls), rate=rate / WAD, verifiers=n, gain=gained,
-        value_at_risk=gained if batch.value_at_risk is None else amount(batch.value_at_risk), cost=amount(world.cost),
+        value_at_risk=gained if batch.value_at_risk is None else read_tokens(batch.value_at_risk),
+        cost=read_tokens(world.cost),
         share=read_rate(world.share) / WAD, diligence=read_rate(world.diligence) / WAD,
         watch=read_rate(world.watch) / WAD,
     )  # fmt: skip

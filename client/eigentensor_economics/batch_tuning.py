@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eigentensor.economics import shares, terms
+from eigentensor.economics.situation import wei
 from eigentensor.economics.terms import WAD
+from eigentensor.economics.tuning import MOST_VERIFIERS, Lock, least_stake
 from eigentensor_economics.batches import BatchSituation
 from eigentensor_economics.lies import Expectation, Way
-from eigentensor_economics.situation import wei
-from eigentensor_economics.tuning import MOST_VERIFIERS, Lock, least_stake
 
 
 @dataclass(frozen=True, slots=True)

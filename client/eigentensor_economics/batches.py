@@ -4,8 +4,8 @@ floats."""
 from dataclasses import dataclass
 
 from eigentensor.economics import shares, terms
+from eigentensor.economics.situation import wei
 from eigentensor.economics.terms import Parameters
-from eigentensor_economics.situation import wei
 
 #: A wei, in tokens.
 WEI = 1e-18

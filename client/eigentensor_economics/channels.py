@@ -8,7 +8,7 @@ import typer
 from eigentensor.errors import TermsRefused
 from eigentensor_client.screen import Screen
 from eigentensor_client.verbs.options import Json, grouped
-from eigentensor_economics.options import RATES, Batch, Gain, Locked, Market, Sampled, Security, World
+from eigentensor_economics.options import Batch, Gain, Locked, Market, Sampled, Security, World
 
 if TYPE_CHECKING:
     from eigentensor_economics import schemas
@@ -81,11 +81,11 @@ def tune(
     none.
     """
     from eigentensor.economics import WAD, shares
-    from eigentensor_client.orders import read_rate
-    from eigentensor_economics import batch_reports, reports
+    from eigentensor.economics.tuning import RATES, Lock
+    from eigentensor.economics.words import read_rate, read_tokens
+    from eigentensor_economics import batch_reports
     from eigentensor_economics.batch_tuning import Times, tune_offer
     from eigentensor_economics.lies import UNBRIBED, WAYS
-    from eigentensor_economics.tuning import Lock
 
     screen, x = Screen(as_json=json), batch_reports.batch_of(market, gain, world, batch)
     times = Times(exec=locked.exec, epoch=epoch)
@@ -95,8 +95,8 @@ def tune(
             fix="Take a shorter --epoch or --exec.",
         )
     lock = Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
-    wanted = x.price if security is None else reports.amount(security)
-    most = float("inf") if most_stake is None else reports.amount(most_stake)
+    wanted = x.price if security is None else read_tokens(security)
+    most = float("inf") if most_stake is None else read_tokens(most_stake)
     rates, ways = [percent / 100 for percent in RATES], WAYS if bribes else UNBRIBED
     offers = tune_offer(x, wanted, ways, times=times, lock=lock, rates=rates, most_stake=most)
     if not offers:

@@ -10,11 +10,11 @@ from eigentensor.errors import TermsRefused
 from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs.options import Json, grouped
 from eigentensor_economics import channels
-from eigentensor_economics.options import RATES, Asked, Check, Cost, Gain, Locked, Market, Price, Security, World
+from eigentensor_economics.options import Asked, Check, Cost, Gain, Locked, Market, Price, Security, World
 
 if TYPE_CHECKING:
+    from eigentensor.economics.tuning import TunedTerms, Windows
     from eigentensor_economics import schemas
-    from eigentensor_economics.tuning import TunedTerms, Windows
 
 app = typer.Typer(
     help="What cheating pays: simulate, payoffs, tune, plot, channels. Nothing is sent.",
@@ -74,11 +74,11 @@ def payoffs(
     from fractions import Fraction
 
     from eigentensor.economics import WAD
-    from eigentensor_client.orders import read_rate
+    from eigentensor.economics.words import read_rate, read_tokens
     from eigentensor_economics import reports
     from eigentensor_economics.payoffs import Payoffs
 
-    amounts = [Fraction(str(reports.amount(word))) for word in (price, cost, stake)]
+    amounts = [Fraction(str(read_tokens(word))) for word in (price, cost, stake)]
     rates = [Fraction(read_rate(word), WAD) for word in (shortcut, check, collusion, caught)]
     matrix = Payoffs(*amounts, *rates)
     fields = reports.matrix(matrix)
@@ -106,16 +106,15 @@ def tune(
 
     The cheapest terms come first: fees of checks, and what locked stake costs. Exit code 11 if there are none.
     """
-    from eigentensor.economics import WAD
-    from eigentensor_client.orders import read_rate
-    from eigentensor_economics import reports, tuning
+    from eigentensor.economics import WAD, tuning
+    from eigentensor.economics.words import read_rate, read_tokens
+    from eigentensor_economics import reports
 
     screen, x, exec_ = Screen(as_json=json), reports.situation_of(market, gain, world), locked.exec
     lock = tuning.Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
-    wanted = x.price if security is None else reports.amount(security)
-    most = float("inf") if most_stake is None else reports.amount(most_stake)
-    rates = [percent / 100 for percent in RATES if percent * WAD >= 100 * x.parameters.check_floor]
-    choices = tuning.tune(x, wanted, exec_=exec_, lock=lock, rates=rates, most_stake=most)
+    wanted = x.price if security is None else read_tokens(security)
+    most = float("inf") if most_stake is None else read_tokens(most_stake)
+    choices = tuning.tune(x, wanted, exec_=exec_, lock=lock, rates=tuning.rates(x.parameters), most_stake=most)
     if not choices:
         raise TermsRefused(
             f"no terms make every lie lose {wanted:g} tokens",
@@ -176,16 +175,16 @@ def plot(
     Needs matplotlib: `pip install 'eigentensor[plots]'`.
     """
     from eigentensor.economics import WAD
+    from eigentensor.economics.tuning import Lock
+    from eigentensor.economics.words import read_rate, read_tokens
     from eigentensor.extras import require
-    from eigentensor_client.orders import read_rate
 
     require("plots")
     from eigentensor_economics import plots, reports
-    from eigentensor_economics.tuning import Lock
 
     screen, x = Screen(as_json=json), reports.situation_of(market, gain, world, asked)
     lock = Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
-    wanted = x.price if security is None else reports.amount(security)
+    wanted = x.price if security is None else read_tokens(security)
     pictures: dict[str, Callable[[], Any]] = {
         "payoffs": lambda: plots.payoffs(x),
         "frontier": lambda: plots.frontier(x, wanted),

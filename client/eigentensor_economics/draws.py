@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eigentensor.economics import shares, terms
+from eigentensor.economics.situation import CANDIDATES, wei
 from eigentensor_economics.batches import BatchSituation, spread
-from eigentensor_economics.situation import CANDIDATES, wei
 
 #: Seats among which candidates are drawn: a share of them, to four digits, is the coalition's.
 SEATS = 10_000

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from eigentensor.economics.expected import root
+from eigentensor.economics.situation import BURNED
 from eigentensor_economics.batches import BatchSituation, profiles
 from eigentensor_economics.draws import Draws, chances, simulate
-from eigentensor_economics.expected import root
 from eigentensor_economics.simulation import Mean, mean_of
-from eigentensor_economics.situation import BURNED
 
 #: The largest share of the seats that is looked at.
 MOST_SHARE = 0.999

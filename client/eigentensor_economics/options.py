@@ -5,9 +5,6 @@ from typing import Annotated
 
 import typer
 
-#: Check rates among which `tune` chooses, in percent.
-RATES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
-
 Market = Annotated[
     str, typer.Option("--market", "-m", help="Whose parameters: local, mainnet, or a network's name or file.")
 ]

@@ -9,14 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from eigentensor.economics import WAD
+from eigentensor.economics import WAD, curves
+from eigentensor.economics.curves import Curves
+from eigentensor.economics.expected import Expectation, break_even_fraud
+from eigentensor.economics.situation import Situation
 from eigentensor.economics.terms import GAS_CHALLENGE
+from eigentensor.economics.tuning import Lock
 from eigentensor.errors import ConfigError
-from eigentensor_economics.agents import BRIBING, COLLUDING, CORNERED, HONEST, LAZY, Agent
-from eigentensor_economics.expected import Expectation, break_even, break_even_fraud, expected
-from eigentensor_economics.simulation import Amounts
-from eigentensor_economics.situation import Situation
-from eigentensor_economics.tuning import Lock, needed_stake
 
 #: Distinguishable in grey and to eyes that see no red or green.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -40,15 +39,11 @@ def save(figure: Figure, path: Path) -> Path:
 def payoffs(x: Situation) -> Figure:
     """What lying pays, against the check rate with the stake that the market locks, and against the stake."""
     figure, (left, right) = _panels(2)
-    agents = (HONEST, LAZY, COLLUDING, CORNERED, BRIBING)
-    rates = np.linspace(max(0.01, x.parameters.check_floor / WAD), 1, 60)
-    _lines(left, rates, [(agent, [expected(replace(x, rate=a), agent) for a in rates]) for agent in agents])
-    _label(left, f"Stake as the market locks it for X = {x.value_at_risk:g}", "check rate α", "tokens per task")
-    ratios = np.geomspace(0.1, 4 * x.amounts.s / x.price, 60)
-    stakes = [replace(x, stake=ratio * x.price) for ratio in ratios]
-    _lines(right, ratios, [(agent, [expected(each, agent) for each in stakes]) for agent in agents])
+    _draw(left, curves.payoffs_by_rate(x))
+    _draw(right, curves.payoffs_by_stake(x), y="")
+    for axes in (left, right):
+        axes.axhline(0, color="0.5", linewidth=0.8)
     right.axvline(x.amounts.s / x.price, color="0.5", linestyle=":", label="what the market locks")
-    _label(right, f"Check rate α = {x.rate:g}", "stake s / price P", "")
     right.set_xscale("log")
     right.set_ylim(-4 * x.price, 1.1 * (x.price + x.gain))
     title = f"Payoff of honesty and of lies: P {x.price:g}, gain {x.gain:g}, C {x.cost:g}, r {x.share:.3g}"
@@ -58,25 +53,11 @@ def payoffs(x: Situation) -> Figure:
 def frontier(x: Situation, security: float) -> Figure:
     """The stake that makes every lie lose `security`, and the share of seats from which lying pays."""
     figure, (left, right) = _panels(2)
-    rates = np.linspace(max(0.01, x.parameters.check_floor / WAD), 1, 25)
-    for n, colour in zip((1, 2, 4), COLOURS, strict=False):
-        orders = [replace(x, rate=rate, verifiers=n, stake=None) for rate in rates]
-        needed = [needed_stake(order, security) for order in orders]
-        left.plot(rates, [_ratio(s, x.price) for s in needed], color=colour, label=f"needed, n = {n}")
-        left.plot(
-            rates, [o.amounts.s / x.price for o in orders], color=colour, linestyle="--", label=f"locked, n = {n}"
-        )
-        shares = [break_even(order, COLLUDING, "share", 0.0, 0.999) for order in orders]
-        right.plot(rates, [_ratio(share, 1) for share in shares], color=colour, label=f"colluding, n = {n}")
-        bribed = [break_even(order, BRIBING, "share", 0.0, 0.999) for order in orders]
-        right.plot(
-            rates, [_ratio(share, 1) for share in bribed], color=colour, linestyle=":", label=f"bribing, n = {n}"
-        )
+    _draw(left, curves.stake_frontier(x, security), second="--")
     left.set_yscale("log")
-    _label(left, f"Stake with which the best lie loses {security:g}", "check rate α", "stake s / price P")
+    _draw(right, curves.share_frontier(x), second=":")
     right.axhline(x.parameters.sybils / WAD, color="0.5", linestyle="--", label="assumed by the market")
     right.set_ylim(0, 1)
-    _label(right, "Share of the seats from which lying pays", "check rate α", "share r")
     figure = _finish(figure, f"Security frontier: P {x.price:g}, gain {x.gain:g}, X {x.value_at_risk:g}")
     right.legend(fontsize=8, ncols=2, loc="lower left")
     return figure
@@ -137,10 +118,14 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     return figure, [figure.add_subplot(1, count, i + 1) for i in range(count)]
 
 
-def _lines(axes: Axes, x: Amounts, lines: list[tuple[Agent, list[float]]]) -> None:
-    for (agent, values), colour in zip(lines, COLOURS, strict=False):
-        axes.plot(x, values, color=colour, label=agent.name)
-    axes.axhline(0, color="0.5", linewidth=0.8)
+def _draw(axes: Axes, shown: Curves, *, second: str = "-", y: str | None = None) -> None:
+    colours = iter(COLOURS)
+    colour = ""
+    for curve in shown.curves:
+        colour = colour if curve.is_second else next(colours)
+        values = [float("nan") if value is None else value for value in curve.values]
+        axes.plot(shown.at, values, color=colour, linestyle=second if curve.is_second else "-", label=curve.name)
+    _label(axes, shown.title, shown.x, shown.y if y is None else y)
 
 
 def _label(axes: Axes, title: str, x: str, y: str) -> None:
@@ -156,8 +141,3 @@ def _finish(figure: Figure, title: str, explained: Sequence[Axes] | None = None)
         axes.legend(fontsize=8)
     figure.suptitle(title, fontsize=12)
     return figure
-
-
-def _ratio(value: float | None, to: float) -> float:
-    """Nothing is drawn where there is no value, or none is needed."""
-    return value / to if value else float("nan")

@@ -1,30 +1,27 @@
 """What is wanted of the economics as words → a situation; and how what it says looks. Amounts are tokens."""
 
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 from eigentensor.chain import Network
-from eigentensor.economics import WAD, Parameters
+from eigentensor.chain.units import GWEI
+from eigentensor.economics import Parameters
+from eigentensor.economics.agents import AGENTS, Agent, mixture
+from eigentensor.economics.expected import Expectation, baseline, expected
+from eigentensor.economics.situation import LOCAL, Situation, mainnet
 from eigentensor.economics.terms import GAS_CHALLENGE
-from eigentensor.errors import BindingError, TermsRefused
-from eigentensor_client.amounts import percent
-from eigentensor_client.orders import read_rate
+from eigentensor.economics.tuning import TunedTerms, Windows
+from eigentensor.economics.words import read_situation, read_tokens
+from eigentensor.errors import BindingError
 from eigentensor_client.screen import facts, table
 from eigentensor_client.tables import Table
-from eigentensor_economics.agents import AGENTS, Agent, mixture
-from eigentensor_economics.expected import Expectation, baseline, expected
 from eigentensor_economics.payoffs import Payoffs
 from eigentensor_economics.simulation import Estimate
-from eigentensor_economics.situation import LOCAL, Situation, mainnet
-from eigentensor_economics.tuning import TunedTerms, Windows
 
 if TYPE_CHECKING:
     from eigentensor_economics import schemas
     from eigentensor_economics.options import Asked, World
-
-GWEI = 10**9
 
 
 def parameters_of(market: str, gas_price: str) -> Parameters:
@@ -32,44 +29,15 @@ def parameters_of(market: str, gas_price: str) -> Parameters:
     if market == "local":
         return LOCAL
     if market == "mainnet":
-        return mainnet(round(amount(gas_price) * GWEI))
+        return mainnet(round(read_tokens(gas_price) * GWEI))
     return Network.load(market).deployment.parameters
 
 
 def situation_of(market: str, gain: str, world: "World", asked: "Asked | None" = None) -> Situation:
     """From a verb's options; without `asked` of an order that one verifier checks with certainty, and that says the
     gain. Raises BindingError, TermsRefused."""
-    parameters, price, gained = parameters_of(market, world.gas_price), amount(world.price), amount(gain)
-    rate = WAD if asked is None else read_rate(asked.check)
-    if not price:
-        raise BindingError("a price of zero has no economics", fix="Give a --price above zero.")
-    if rate < parameters.check_floor:
-        floor = percent(parameters.check_floor)
-        raise TermsRefused(f"this market takes no check rate below {floor}", fix="Give a higher --check.")
-    return Situation(
-        parameters=parameters,
-        price=price,
-        rate=rate / WAD,
-        verifiers=1 if asked is None else asked.verifiers,
-        gain=gained,
-        value_at_risk=gained if asked is None or asked.value_at_risk is None else amount(asked.value_at_risk),
-        cost=amount(world.cost),
-        share=read_rate(world.share) / WAD,
-        diligence=read_rate(world.diligence) / WAD,
-        watch=read_rate(world.watch) / WAD,
-        gas_price=amount(world.gas_price) * GWEI / WAD,
-    )
-
-
-def amount(word: str) -> float:
-    """Tokens, not negative. Raises BindingError."""
-    try:
-        number = Decimal(word)
-    except InvalidOperation:
-        number = Decimal(-1)
-    if not number.is_finite() or not 0 <= number <= 10**9:
-        raise BindingError(f"{word!r} is not an amount of tokens", fix="Write it as 0.05, at most 1e9.")
-    return float(number)
+    words = {} if asked is None else vars(asked)
+    return read_situation(parameters_of(market, world.gas_price), gain=gain, **vars(world), **words)
 
 
 def agents_of(names: Sequence[str] | None) -> list[Agent]:

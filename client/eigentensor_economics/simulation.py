@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from eigentensor.economics.agents import Agent, Reveals, SelfConviction
+from eigentensor.economics.situation import BURNED, CANDIDATES, Situation
 from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_CHALLENGE, GAS_COMMIT, GAS_DEFEND
-from eigentensor_economics.agents import Agent, Reveals, SelfConviction
-from eigentensor_economics.situation import BURNED, CANDIDATES, Situation
 
 Amounts: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]

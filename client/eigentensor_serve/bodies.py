@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from eigentensor.chain import to_wei
+from eigentensor.economics.words import read_rate
 from eigentensor.errors import BindingError, ConfigError, TermsRefused
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.storage import STORAGE
@@ -21,7 +22,7 @@ from eigentensor_client import elements
 from eigentensor_client.elements import WORDS
 from eigentensor_client.files import Tensors, dtypes_of
 from eigentensor_client.offers import ACCEPT_WITHIN
-from eigentensor_client.orders import Terms, read_rate
+from eigentensor_client.orders import Terms
 
 Uuid = Annotated[str, Field(pattern=r"^(0x)?[0-9a-fA-F]{64}$", description="64 hex digits, with or without 0x")]
 Stage = Literal["result", "checked", "final"]

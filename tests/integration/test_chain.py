@@ -13,6 +13,7 @@ import pytest
 
 from eigentensor import economics
 from eigentensor.chain import Admission, Chain, Head, Network, Opening, Reader, anvil_account, to_wei
+from eigentensor.economics.situation import LOCAL
 from eigentensor.errors import ChainError, Reverted, Unreachable
 from eigentensor.task import (
     NONE,
@@ -33,7 +34,6 @@ from eigentensor.task import (
     order_uuid,
     sign_order,
 )
-from eigentensor_economics.situation import LOCAL
 from eigentensor_local.anvil import FIRST_BLOCK, Anvil, pass_seed
 from support.web3 import web3_of
 

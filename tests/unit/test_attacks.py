@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from eigentensor.economics import WAD
-from eigentensor.economics.terms import GAS_CHALLENGE, GAS_DEFEND
-from eigentensor_economics.agents import (
+from eigentensor.economics.agents import (
     BRIBING,
     CHEATS,
     COLLUDING,
@@ -24,7 +23,7 @@ from eigentensor_economics.agents import (
     Agent,
     SelfConviction,
 )
-from eigentensor_economics.expected import (
+from eigentensor.economics.expected import (
     Expectation,
     advantage,
     baseline,
@@ -34,8 +33,9 @@ from eigentensor_economics.expected import (
     expected,
     worst_cheat,
 )
+from eigentensor.economics.situation import BURNED, Situation
+from eigentensor.economics.terms import GAS_CHALLENGE, GAS_DEFEND
 from eigentensor_economics.simulation import estimate
-from eigentensor_economics.situation import BURNED, Situation
 from support.stories.situations import ORDINARY
 
 RATES, TEAMS, GAINS = (0.05, 0.2, 0.3), (1, 4), (0.0, 1.0, 10.0, 100.0)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from eigentensor.economics import WAD, shares
+from eigentensor.economics.situation import LOCAL, mainnet, wei
+from eigentensor.economics.tuning import Lock
 from eigentensor_client.cli import main
 from eigentensor_economics.batch_tuning import Times, tune_offer
 from eigentensor_economics.batches import BatchSituation, profiles, spread
 from eigentensor_economics.draws import Draws, chances, share_of, simulate
 from eigentensor_economics.lies import BRIBING, UNBRIBED, WAYS, Expectation, Way, brings, estimate, pays_from
-from eigentensor_economics.situation import LOCAL, mainnet, wei
-from eigentensor_economics.tuning import Lock
 
 X = BatchSituation(parameters=LOCAL)
 

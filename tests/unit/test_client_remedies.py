@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from eigentensor.economics import lifetime
+from eigentensor.economics.situation import LOCAL
 from eigentensor_client.remedies import Remedy, advice_of, best, opinions_of, remedy_of
-from eigentensor_economics.situation import LOCAL
 from eigentensor_operator.policy import Code
 from support.stories.orders import ORDER
 

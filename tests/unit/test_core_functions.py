@@ -11,7 +11,7 @@ from eth_utils.abi import abi_to_signature, function_abi_to_4byte_selector
 
 from eigentensor.chain.contracts import abi
 from eigentensor.economics import Parameters
-from eigentensor_economics.situation import LOCAL, mainnet
+from eigentensor.economics.situation import LOCAL, mainnet
 
 ROOT = Path(__file__).parents[2]
 CORE: dict[str, Any] = json.loads((ROOT / "tests/vectors/eigenlayer/selectors.json").read_text())

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
+from eigentensor.economics.situation import LOCAL, mainnet
 from eigentensor.economics.terms import GAS_ANSWER
-from eigentensor_economics.situation import LOCAL, mainnet
 
 
 def test_parameters_read_solidity_names_and_decimal_text() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eigentensor.economics.agents import AGENTS, BRIBING, LAZY
+from eigentensor.economics.expected import expected
+from eigentensor.economics.situation import LOCAL, Situation
 from eigentensor_client.cli import main
-from eigentensor_economics.agents import AGENTS, BRIBING, LAZY
-from eigentensor_economics.expected import expected
 from eigentensor_economics.simulation import estimate
-from eigentensor_economics.situation import LOCAL, Situation
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -89,7 +89,7 @@ def test_tune_prints_terms_parties_and_windows(capsys: pytest.CaptureFixture[str
         (["simulate", "--agent", "nobody"], 2, "Name one"),
         (["simulate", "--agent", "lazy+griefing"], 2, "one party"),
         (["simulate", "--check", "often"], 2, "20%"),
-        (["simulate", "--check", "0%"], 11, "higher --check"),
+        (["simulate", "--check", "0%"], 11, "higher check rate"),
         (["simulate", "--price", "-1"], 2, "0.05"),
         (["simulate", "--price", "0"], 2, "above zero"),
         (["simulate", "--market", "nowhere"], 3, "devnet"),

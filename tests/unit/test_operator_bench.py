@@ -9,9 +9,9 @@ import pytest
 from eigentensor.chain import Deployment, to_wei
 from eigentensor.economics import WAD
 from eigentensor.economics.pricing import Conditions, price_policy
+from eigentensor.economics.situation import LOCAL
 from eigentensor.program import validity
 from eigentensor.program.cost import Needs, costs, needs_of, work
-from eigentensor_economics.situation import LOCAL
 from eigentensor_operator.bench import PROGRAMS, Measured, Timing
 from eigentensor_operator.config import Settings, write_file
 from eigentensor_operator.quoting import Prices, ordinary, prices, speed

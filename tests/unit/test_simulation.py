@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_CHALLENGE, GAS_COMMIT, GAS_DEFEND
-from eigentensor_economics.agents import (
+from eigentensor.economics.agents import (
     AGENTS,
     BRIBING,
     CHEATS,
@@ -23,9 +22,10 @@ from eigentensor_economics.agents import (
     Agent,
     SelfConviction,
 )
-from eigentensor_economics.expected import Expectation, baseline, expected
+from eigentensor.economics.expected import Expectation, baseline, expected
+from eigentensor.economics.situation import BURNED, Amounts, Situation
+from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_CHALLENGE, GAS_COMMIT, GAS_DEFEND
 from eigentensor_economics.simulation import PARTIES, estimate, play
-from eigentensor_economics.situation import BURNED, Amounts, Situation
 from eigentensor_local.foundry import CONTRACTS
 from support.stories.situations import ORDINARY, random_situations
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from eigentensor import economics
-from eigentensor_economics.agents import COLLUDING, LAZY
-from eigentensor_economics.expected import break_even, expected, worst_cheat
-from eigentensor_economics.situation import LOCAL, mainnet
-from eigentensor_economics.tuning import Lock, TunedTerms, longest_censorship, needed_stake, tune, windows
+from eigentensor.economics.agents import COLLUDING, LAZY
+from eigentensor.economics.expected import break_even, expected, worst_cheat
+from eigentensor.economics.situation import LOCAL, mainnet
+from eigentensor.economics.tuning import Lock, TunedTerms, longest_censorship, needed_stake, tune, windows
 from support.stories.situations import ORDINARY
 
 X = replace(ORDINARY, parameters=mainnet(10**9), gain=10.0, value_at_risk=10.0)

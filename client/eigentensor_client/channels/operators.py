@@ -14,6 +14,7 @@ import httpx
 from eigentensor.chain import Network, to_wei
 from eigentensor.channel.calls import ProgramQuote
 from eigentensor.economics import WAD
+from eigentensor.economics.words import read_rate
 from eigentensor.errors import (
     BindingError,
     CallRefused,
@@ -35,7 +36,6 @@ from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
 from eigentensor_client.channels.ledger import Ledger, Stage
 from eigentensor_client.channels.opening import Wish
 from eigentensor_client.client import Client
-from eigentensor_client.orders import read_rate
 from eigentensor_client.transfer import Report, silent
 
 #: Names the endpoints of operators, separated by blanks, where a program names none.

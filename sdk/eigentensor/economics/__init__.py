@@ -2,7 +2,7 @@
 
 `terms` is what contracts compute, to the wei, and what their windows leave to operators; it is offered here. `pricing`
 is what operators ask, computed by them and by clients alike.
-What that makes of everybody's wish to cheat is `eigentensor_economics`.
+What that makes of everybody's wish to cheat is in `situation`, `agents`, `expected`, `tuning` and `curves`.
 """
 
 from eigentensor.economics.terms import (

@@ -10,6 +10,7 @@ from eigentensor.chain import Network
 from eigentensor.cluster.address import check_folder
 from eigentensor.cluster.layouts import HEAD, Reader
 from eigentensor.cluster.remote import RemoteSession
+from eigentensor.economics.words import read_rate
 from eigentensor.errors import EigenTensorError
 from eigentensor.program.codec import decode, encode
 from eigentensor.receipt import Receipt
@@ -18,7 +19,7 @@ from eigentensor.store.graphs import load_graph
 from eigentensor.store.tensors import load_safetensors
 from eigentensor.task import State, view
 from eigentensor_client.inputs import existing
-from eigentensor_client.orders import check_terms, read_rate
+from eigentensor_client.orders import check_terms
 from eigentensor_client.sources import of_python
 from eigentensor_client.stages import check_open, failure
 from eigentensor_local.processes import Processes

@@ -13,7 +13,8 @@ import numpy as np
 from eigentensor.chain import Reader
 from eigentensor.chain.units import GWEI
 from eigentensor.cluster.log import format_entry
-from eigentensor.economics import WAD
+from eigentensor.economics import WAD, tuning
+from eigentensor.economics.agents import AGENTS
 from eigentensor.errors import NobodyAccepted
 from eigentensor.pace import Pace
 from eigentensor.receipt import prove
@@ -57,9 +58,8 @@ from eigentensor_client.verbs.planned import plan_lines
 from eigentensor_client.verbs.show import Show
 from eigentensor_cluster.keeper import lines as cluster_lines
 from eigentensor_cluster.trace import lines as trace_lines
-from eigentensor_economics import batch_reports, channels, reports, tuning
+from eigentensor_economics import batch_reports, channels, reports
 from eigentensor_economics import cli as economics
-from eigentensor_economics.agents import AGENTS
 from eigentensor_economics.batch_tuning import Times, tune_offer
 from eigentensor_economics.lies import BRIBING, LAUNDERING, UNBRIBED
 from eigentensor_economics.lies import estimate as estimate_lies

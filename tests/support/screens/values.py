@@ -7,6 +7,7 @@ from eigentensor import economics
 from eigentensor.chain import Deployment, Network
 from eigentensor.economics import WAD
 from eigentensor.economics.pricing import Ask, Pricing, Speed
+from eigentensor.economics.situation import LOCAL
 from eigentensor.task import (
     Accepted,
     Answered,
@@ -27,7 +28,6 @@ from eigentensor.task import (
 )
 from eigentensor_client.orders import Roots, Terms, Work, draft
 from eigentensor_client.task_view import TaskView
-from eigentensor_economics.situation import LOCAL
 from support.programs.worked_examples import layer
 
 ALICE, BOB, CAROL = (f"0x{letter * 40}" for letter in "abc")

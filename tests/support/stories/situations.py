@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eigentensor_economics.situation import LOCAL, Situation
+from eigentensor.economics.situation import LOCAL, Situation
 
 ORDINARY = Situation(parameters=LOCAL)
 

@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from eigentensor.economics import terms
+from eigentensor.economics.expected import Expectation, worst_cheat
+from eigentensor.economics.situation import Situation, wei
 from eigentensor.economics.terms import WAD, Parameters
-from eigentensor_economics.expected import Expectation, worst_cheat
-from eigentensor_economics.situation import Situation, wei
 
 YEAR = 365.25 * 24 * 3600
 MOST_VERIFIERS = 4
+#: Check rates among which terms are chosen, in percent.
+RATES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
 #: Moves of one player in the longest game, and blocks in which one is mined.
 MOVES, BLOCKS_PER_MOVE = 9, 2
 #: How far back EIP-2935 tells the hash of a block.
@@ -49,6 +51,11 @@ class TunedTerms:
     def overhead(self) -> float:
         """What security costs a task in tokens, beside its price."""
         return self.checks + self.lock
+
+
+def rates(p: Parameters) -> list[float]:
+    """The check rates among which terms are chosen that a market takes."""
+    return [percent / 100 for percent in RATES if percent * WAD >= 100 * p.check_floor]
 
 
 def tune(

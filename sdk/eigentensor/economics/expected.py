@@ -9,9 +9,9 @@ from dataclasses import replace
 from math import comb, exp
 from typing import Any, Literal
 
+from eigentensor.economics.agents import AGENTS, CHEATS, COLLUDING, Agent
+from eigentensor.economics.situation import BURNED, CANDIDATES, Situation
 from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_CHALLENGE, GAS_COMMIT, GAS_DEFEND
-from eigentensor_economics.agents import AGENTS, CHEATS, COLLUDING, Agent
-from eigentensor_economics.situation import BURNED, CANDIDATES, Situation
 
 
 class Expectation:
