@@ -17,7 +17,9 @@ from eigentensor_aggregator.blobs import Blobs
 from eigentensor_aggregator.clock import Clock
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.judgements import Judgements
 from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.programs import Programs
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
@@ -53,6 +55,8 @@ class Parts:
     metrics: Metrics
     feed: Feed
     clock: Clock
+    judgements: Judgements
+    programs: Programs
 
 
 def task_name(text: str) -> str:

@@ -19,8 +19,10 @@ from eigentensor_aggregator.clock import Clock, telling
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.gateway import create_app
+from eigentensor_aggregator.judgements import Judgements
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.parts import Parts
+from eigentensor_aggregator.programs import Programs
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
@@ -74,6 +76,8 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
             metrics,
             feed,
             Clock(reader, daemon),
+            Judgements(reader.node),
+            Programs(blobs),
         )
         yield create_app(parts), daemon
 

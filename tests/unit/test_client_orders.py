@@ -7,6 +7,7 @@ import pytest
 
 from eigentensor import economics
 from eigentensor.economics import WAD
+from eigentensor.economics.words import read_rate
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.task import NONE
 from eigentensor_client.amounts import percent
@@ -20,7 +21,6 @@ from eigentensor_client.orders import (
     escrow_of,
     plan,
     price,
-    read_rate,
     stake,
     terms_for,
 )

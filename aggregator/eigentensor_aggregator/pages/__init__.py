@@ -2,12 +2,21 @@
 
 from eigentensor.web.pages.site import Link, Site
 from eigentensor.web.pages.words import Money
-from eigentensor_aggregator.pages import health
+from eigentensor_aggregator.pages import economics, games, health, programs
 from eigentensor_aggregator.parts import Parts
 
 #: Each makes the routes of some pages of a site.
-ROUTERS = (health.router,)
-LINKS = (Link("/health", "Health"),)
+ROUTERS = (
+    games.router,
+    programs.router,
+    economics.router,
+    health.router,
+)
+LINKS = (
+    Link("/games", "Disputes"),
+    Link("/economics", "Economics"),
+    Link("/health", "Health"),
+)
 
 
 def site_of(parts: Parts) -> Site:

@@ -1,133 +1,86 @@
-"""A game as it stood after any of its moves: players and clocks, both trees, the verdict, the money. Pure."""
+"""Disputes: the list of games, and each game with its trees, live while it is played and move by move afterwards."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from typing import Annotated, Literal
 
-from eigentensor import economics
-from eigentensor.chain import game_words
-from eigentensor.chain.transcript import Happened, transcript
-from eigentensor.dispute.judged import Judged
-from eigentensor.dispute.position import Side
-from eigentensor.pace import Pace
-from eigentensor.task import Ended, Life, Moved, Opened, Revealed
-from eigentensor.task.events import Event
-from eigentensor_aggregator.pages.descents import levels
-from eigentensor_aggregator.pages.flows import Flow, flows
-from eigentensor_aggregator.pages.trees import Drawing, drawing
-from eigentensor_aggregator.pages.verdicts import Verdict, verdict
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
 
+from eigentensor.chain.game_words import disputed_body, disputed_call
+from eigentensor.dispute.position import Reason
+from eigentensor.errors import EigenTensorError
+from eigentensor.task import Ended, Life
+from eigentensor.web.pages.site import Site
+from eigentensor_aggregator import operators
+from eigentensor_aggregator.pages.replays import Shown, moves_of, shown
+from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, Parts, task_name
+from eigentensor_aggregator.problems import ChallengeNotFound
 
-@dataclass(frozen=True, slots=True)
-class Player:
-    """A side of a game: its account, the blocks that are left of `whole` on its clock, whether that runs, and the gas
-    of its moves."""
-
-    side: str
-    account: str
-    left: int
-    whole: int
-    runs: bool
-    gas: int
-    moves: int
+PAGE = 50  #: games of a page of the list
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A game after move `move` of `last`. `game` are its facts at that time (`eigentensor.challenge/1`), `all_moves`
-    those of the moves that are known now."""
+def router(parts: Parts, site: Site) -> APIRouter:
+    """`/games` and `/games/{number}`."""
+    routes = APIRouter()
 
-    number: int
-    move: int
-    last: int
-    game: Mapping[str, Any]
-    all_moves: Sequence[Mapping[str, Any]]
-    players: tuple[Player, Player]
-    trees: tuple[Drawing, Drawing]
-    verdict: Verdict | None
-    flows: Sequence[Flow]
-    stands: str
-    follows: str
-    way: str
+    @routes.get("/games")
+    def list_games(
+        request: Request,
+        task: Annotated[str | None, Query(pattern=NAME)] = None,
+        executor: Annotated[str | None, Query(pattern=ADDRESS)] = None,
+        challenger: Annotated[str | None, Query(pattern=ADDRESS)] = None,
+        state: Annotated[Literal["open", "idle", "ended"] | None, Query()] = None,
+        cursor: Cursor = None,
+    ) -> Response:
+        """Games, newest first."""
+        block, _, index = (cursor or "").partition("-")
+        rows = parts.queries.games(
+            task=None if task is None else task_name(task),
+            executor=operators.checksum(executor),
+            challenger=operators.checksum(challenger),
+            state=state,
+            before=(int(block), int(index)) if cursor else None,
+            limit=PAGE,
+        )
+        following = None
+        if len(rows) == PAGE:
+            more = {"cursor": f"{rows[-1].opened_block}-{rows[-1].opened_index}"}
+            following = str(request.url.include_query_params(**more).query)
+        return site.page(request, "games.html", games=rows, state=state, cursor=cursor, following=following)
 
-    @property
-    def gas(self) -> int:
-        """Of all moves so far."""
-        return sum(move["gas"] or 0 for move in self.game["moves"])
+    @routes.get("/games/{number}")
+    def read_game(
+        request: Request,
+        number: Annotated[int, Path(ge=1, lt=1 << 63)],
+        move: Annotated[int | None, Query(ge=1)] = None,
+    ) -> Response:
+        """A game as it is now, or as it was after one of its moves."""
+        life = parts.queries.task_of_game(number)
+        if life is None:
+            raise ChallengeNotFound(f"no game {number} in this market", fix="It may not be in a block yet.")
+        page = _shown(parts, life, number, move)
+        body = _body(parts, life, page)
+        return site.page(request, "game.html", page=page, body=body, live=move is None and page.game["state"] == "open")
 
-    @property
-    def is_replay(self) -> bool:
-        """Whether there are moves after this one."""
-        return self.move < self.last
+    return routes
 
 
-def moves_of(happened: Happened, number: int) -> list[Opened | Moved | Ended]:
-    """The opening of a game, its moves, its end, as far as they happened."""
-    own = (event for event, _ in happened if getattr(event, "game_id", None) == number)
-    return [event for event in own if isinstance(event, Opened | Moved | Ended)]
-
-
-def shown(
-    life: Life,
-    happened: Happened,
-    number: int,
-    move: int,
-    *,
-    block: int,
-    pace: Pace,
-    judged: Judged | None = None,
-) -> Shown:
-    """The page of a game of a task, after one of its moves, counted from 1; the last one is told as of `block`.
-
-    `happened` is everything that is known of the task, `judged` the step that the game ended with.
-    """
+def _shown(parts: Parts, life: Life, number: int, move: int | None) -> Shown:
+    happened = parts.store.moves(life.uuid.hex())
     moves = moves_of(happened, number)
-    whole = transcript(
-        number, happened, state=life.state_of(life.games[number]), block=block, parameters=life.parameters
-    )
-    game, now = whole, block
-    if move < len(moves):
-        now = moves[move - 1].place.block
-        before = [pair for pair in happened if pair[0].place < moves[move].place]
-        game = transcript(number, before, state="open", block=now, parameters=life.parameters)
-    events = [event for event, _ in happened]
-    is_over = move == len(moves) and judged is not None
-    found = levels(_claimed(life), [m for m in moves[:move] if not isinstance(m, Ended)], judged if is_over else None)
-    clock = economics.clock(life.parameters, life.order.exec)
-    return Shown(
-        number,
-        move,
-        len(moves),
-        game,
-        whole["moves"],
-        (_player(game, Side.EXECUTOR, clock), _player(game, Side.CHALLENGER, clock)),
-        (drawing("executor", found), drawing("challenger", found, _own(events, moves[0]))),
-        verdict(judged) if is_over and judged is not None else None,
-        flows(life, number, now) if move == len(moves) else (),
-        game_words.stands(game, pace),
-        game_words.follows(game, pace),
-        game_words.way(game["path"]),
-    )
+    if not moves or (move or 1) > len(moves):
+        raise ChallengeNotFound(f"game {number} has {len(moves)} moves", fix=f"Look at /games/{number}.")
+    judged, last = None, moves[-1]
+    if isinstance(last, Ended) and last.reason is Reason.VERDICT:
+        judged = parts.judgements.of(last)
+    now = parts.clock.now()
+    return shown(life, happened, number, move or len(moves), block=now.block, pace=now.pace, judged=judged)
 
 
-def _player(game: Mapping[str, Any], side: Side, whole: int) -> Player:
-    name = side.name.lower()
-    runs, left = game["turn"] == name, game["clocks"][name]
-    if runs:
-        left = max(0, game["until"] - game["block"])
-    own = [move for move in game["moves"] if move["by"] == name]
-    return Player(name, game[name], left, whole, runs, sum(move["gas"] or 0 for move in own), len(own))
-
-
-def _claimed(life: Life) -> bytes:
-    return life.outputs_root or bytes(32)
-
-
-def _own(events: Sequence[Event], opened: Opened | Moved | Ended) -> bytes | None:
-    """The outputs root that a challenger itself revealed, with which it opened the game as a drawn verifier."""
-    roots = (
-        e.outputs_root
-        for e in events
-        if isinstance(e, Revealed) and e.slot and e.place.transaction == opened.place.transaction
-    )
-    return next(roots, None)
+def _body(parts: Parts, life: Life, page: Shown) -> list[str]:
+    """The text of the disputed call's body; empty while no call is disputed, or where the program is not here."""
+    number = disputed_call(page.game) if page.verdict is None else page.verdict.call
+    if number is not None:
+        with suppress(EigenTensorError):  # the program is nowhere, or is none
+            return disputed_body(parts.programs.of(life.order.program.hex()), number)
+    return []

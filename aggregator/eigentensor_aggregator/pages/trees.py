@@ -5,6 +5,7 @@ Units are those of an SVG's view box; templates draw them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from eigentensor.chain.transcript import Value
@@ -13,6 +14,7 @@ from eigentensor_aggregator.pages.descents import Cell, Level, Stance
 WIDTH, ROW, BOX = 440, 92, 48  #: of a drawing, from row to row, and of the boxes in one
 TITLE = 18  #: from the top of a row to its boxes
 GAP, SPACE = 26, 6  #: where parts are left out, and between two boxes
+LETTERS = 10  #: of a value in a box
 BOXES = 5  #: in a row at most: the first, the last, and those around what is rejected
 
 Tree = Literal["executor", "challenger"]
@@ -72,21 +74,23 @@ class Drawing:
     @property
     def fans(self) -> Iterator[tuple[float, float, float, float, float]]:
         """From what is rejected in a row to the one below: x and y above, y below, and the ends there."""
-        for above, below in zip(self.rows, self.rows[1:], strict=False):
+        for above, below in pairwise(self.rows):
             if above.way is not None:
                 yield above.way, above.y + TITLE + BOX, below.y + TITLE, *below.ends
 
 
-def drawing(tree: Tree, levels: Sequence[Level], own: bytes | None = None) -> Drawing:
-    """The tree that the executor opened, or what its challenger says of it; `own` is the outputs root that the
-    challenger itself revealed, if it did."""
-    rows = tuple(_row(n, level, tree, own if n == 0 else None) for n, level in enumerate(levels))
+def drawing(tree: Tree, levels: Sequence[Level], own: bytes | None = None, computed: Value | None = None) -> Drawing:
+    """The tree that the executor opened, or what its challenger says of it: `own` is the outputs root that the
+    challenger itself revealed, if it did, and `computed` what a referee found where the challenger was right."""
+    last = len(levels) - 1
+    others = [own, *[None] * (last - 1), computed] if last else [own]
+    rows = tuple(_row(n, level, tree, other) for n, (level, other) in enumerate(zip(levels, others, strict=True)))
     return Drawing(tree, rows, _words(tree, levels))
 
 
-def _row(number: int, level: Level, tree: Tree, own: bytes | None) -> Row:
+def _row(number: int, level: Level, tree: Tree, other: bytes | Value | None) -> Row:
     chosen = _shown(len(level.cells), level.chosen)
-    gaps = sum(b - a > 1 for a, b in zip(chosen, chosen[1:], strict=False))
+    gaps = sum(b - a > 1 for a, b in pairwise(chosen))
     width = min(108.0, (WIDTH - GAP * gaps - SPACE * (len(chosen) - 1)) / len(chosen))
     whole = width * len(chosen) + SPACE * (len(chosen) - 1) + GAP * gaps
     x, boxes, left, before, way = (WIDTH - whole) / 2, list[Box](), list[Left](), -1, None
@@ -96,7 +100,7 @@ def _row(number: int, level: Level, tree: Tree, own: bytes | None) -> Row:
         if place - before > 1:
             left.append(Left(x + (GAP - SPACE) / 2, place - before - 1))
             x += GAP
-        boxes.append(_box(x, width, level.cells[place], tree, own))
+        boxes.append(_box(x, width, level.cells[place], tree, other))
         if place == level.chosen:
             way = x + width / 2
         x, before = x + width, place
@@ -112,9 +116,9 @@ def _shown(count: int, chosen: int | None) -> list[int]:
     return sorted({0, *around, count - 1})
 
 
-def _box(x: float, width: float, cell: Cell, tree: Tree, own: bytes | None) -> Box:
+def _box(x: float, width: float, cell: Cell, tree: Tree, other: bytes | Value | None) -> Box:
     if tree == "challenger":
-        return Box(x, width, cell.label, *_said(cell, own), cell.stance)
+        return Box(x, width, cell.label, *_said(cell, other), cell.stance)
     return Box(x, width, cell.label, *_claimed(cell.claim), cell.stance)
 
 
@@ -122,15 +126,20 @@ def _claimed(claim: bytes | Value) -> tuple[str, str, str]:
     if isinstance(claim, bytes):
         name = f"0x{claim.hex()}"
         return f"{name[:8]}…", "", name
-    return claim["value"], claim["bits"], f"{claim['value']}, {claim['dtype']} {claim['bits']}"
+    return _fit(claim["value"]), claim["bits"], f"{claim['value']}, {claim['dtype']} {claim['bits']}"
 
 
-def _said(cell: Cell, own: bytes | None) -> tuple[str, str, str]:
+def _fit(value: str) -> str:
+    """A value so that a box has room for it."""
+    return value if len(value) <= LETTERS else f"{float(value):.4g}"
+
+
+def _said(cell: Cell, other: bytes | Value | None) -> tuple[str, str, str]:
     match cell.stance:
         case Stance.AGREES:
             return "the same", "", f"{cell.label}: the challenger has the same"
-        case Stance.REJECTS if own is not None:
-            return _claimed(own)
+        case Stance.REJECTS if other is not None:
+            return _claimed(other)
         case Stance.REJECTS:
             return "another", "", f"{cell.label}: the first that the challenger has otherwise"
         case Stance.SILENT:

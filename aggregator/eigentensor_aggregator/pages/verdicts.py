@@ -55,9 +55,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a referee found. `operation` is the last one in words, `operands` are named values that it takes; `lines` are
-    the instructions that lead to it, the last `MOST` of those that compute no index; `hidden` others are left out."""
+    """What a referee found. `operation` is the last one in words, `operands` are values that it takes; `lines` are the
+    instructions that lead to it, the last `MOST` of those that compute no index; `hidden` others are left out."""
 
+    call: int
     where: str
     operation: str
     operands: tuple[tuple[str, Value], ...]
@@ -84,6 +85,7 @@ def verdict(judged: Judged) -> Verdict:
     operation, operands = _final(body, judged) if p.reduction == FINAL else _step(body, judged)
     step = "the final expression" if p.reduction == FINAL else f"reduction {p.reduction}, step {p.low:,}"
     return Verdict(
+        p.number,
         f"call {p.number:,}, element {p.element:,}, {step}",
         operation,
         operands,

@@ -6,14 +6,9 @@ from math import log10
 
 from eigentensor.planner.measure import CallCost, Cost
 from eigentensor.program.model import Program
-from eigentensor.program.ops import REDUCTIONS, Op
-from eigentensor.runtime.tuning.tuner import shape
+from eigentensor.program.text import summary
 
 ROW, TOP, LEFT, TEXT, BAR = 26, 64, 150, 430, 260  #: pixels
-NAMES = {
-    Op.REDUCE_MULACC: "sum of products", Op.REDUCE_ADD: "sum", Op.REDUCE_MUL: "product", Op.REDUCE_MAX: "maximum",
-    Op.REDUCE_MIN: "minimum",
-}  # fmt: skip
 STYLE = """
 text { font: 12px ui-monospace, monospace; fill: #1b1f24 } .title { font-size: 15px; font-weight: bold }
 .dim { fill: #68707a } .box { fill: #f3f5f8; stroke: #c3cad3 }
@@ -48,7 +43,7 @@ def _row(program: Program, number: int, call: CallCost, slowest: float) -> Itera
     bar = BAR * call.seconds / slowest if slowest else 0
     kind = "measured" if call.measured else "estimated"
     read, results = _names(program, number)
-    label = f"{number} {describe(program, number)}"
+    label = f"{number} {summary(program.bodies[program.calls[number].body])}"
     yield f'<rect class="box" x="{LEFT}" y="{y}" width="{TEXT}" height="{ROW - 5}" rx="4"/>'
     yield f'<text x="{LEFT + 8}" y="{y + 15}">{escape(label)}</text>'
     yield f'<text class="dim" text-anchor="end" x="{LEFT + TEXT - 8}" y="{y + 15}">{escape(read)}</text>'
@@ -66,14 +61,6 @@ def _arcs(program: Program) -> Iterator[str]:
                 f'<path class="edge" d="M {LEFT} {start + 4} C {LEFT - reach:.1f} {start + 4},'
                 f' {LEFT - reach:.1f} {end - 4}, {LEFT} {end - 4}"/>'
             )
-
-
-def describe(program: Program, number: int) -> str:
-    """What a call does, in a few words, and its extents."""
-    body = program.bodies[program.calls[number].body]
-    reductions = [NAMES[i.op] for i in body.instructions if i.op in REDUCTIONS]
-    words = ", ".join(dict.fromkeys(reductions)) or f"{len(body.instructions)} instructions"
-    return f"{words} {shape(body)}"
 
 
 def _names(program: Program, number: int) -> tuple[str, str]:

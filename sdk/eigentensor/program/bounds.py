@@ -46,6 +46,14 @@ def prove(body: Body) -> Proof:
     return Proof(extents, overflow, None if overflow else prover.first_outside())
 
 
+def steps_of(body: Body) -> list[int]:
+    """The most steps that each reduction of a valid body takes."""
+    most = [1] * body.reductions
+    for r, (_, largest) in zip(body.reduce_ranges, prove(body).extents, strict=True):
+        most[r.reduction] *= largest
+    return most
+
+
 class _Impossible(Exception):
     """A condition that cannot hold: what depends on it never happens."""
 

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program.bounds import prove
+from eigentensor.program.bounds import steps_of
 from eigentensor.program.model import Body, Instruction, Parameter, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.structure import cone, extents_of, reductions
@@ -156,13 +155,11 @@ def body_cost(body: Body) -> BodyCost:
     roots: list[tuple[int | None, tuple[int, ...]]] = [(None, (len(body.instructions) - 1,))]
     for reduction, number in enumerate(reductions(body)):
         roots.append((reduction, (*extents_of(body, reduction), *body.instructions[number].values)))
-    most: dict[int, list[int]] = {}
-    for r, (_, largest) in zip(body.reduce_ranges, prove(body).extents, strict=True):
-        most.setdefault(r.reduction, []).append(largest)
+    most = steps_of(body)
     steps, evaluations, worth, weights = [], 0, 0, _weights(body)
     for k, values in roots:
         step = _judge(body, k, values)
-        count = 1 if k is None else prod(most[k])
+        count = 1 if k is None else most[k]
         steps.append(step)
         evaluations += count * step.instructions
         worth += count * (step.instructions + sum(weights[n] - 1 for n in cone(body, values)))

@@ -5,12 +5,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.program.bounds import steps_of
 from eigentensor.program.model import Body, Buffer, Instruction, Kind, Program, Role
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
 from eigentensor.program.structure import extents_of
 
 #: Elements of a constant that are shown.
 SHOWN = 8
+_REDUCED = {
+    Op.REDUCE_MULACC: "sum of products", Op.REDUCE_ADD: "sum", Op.REDUCE_MUL: "product", Op.REDUCE_MAX: "maximum",
+    Op.REDUCE_MIN: "minimum",
+}  # fmt: skip
 
 
 def listing(program: Program) -> str:
@@ -22,6 +27,20 @@ def body_listing(body: Body) -> list[str]:
     """A valid body's signature and its instructions, a line each."""
     lines = [f"  {n:4}  {i.dtype.name.lower():8}  {_instruction(body, i)}" for n, i in enumerate(body.instructions)]
     return [_body(body), *lines]
+
+
+def summary(body: Body) -> str:
+    """What a valid body computes, in a few words, and its extents."""
+    reduced = [_REDUCED[i.op] for i in body.instructions if i.op in REDUCTIONS]
+    words = ", ".join(dict.fromkeys(reduced)) or f"{len(body.instructions)} instructions"
+    return f"{words} {shape(body)}"
+
+
+def shape(body: Body) -> str:
+    """The extents of a valid body: of the result, and the most steps of its reductions."""
+    outputs = "×".join(map(str, body.output_ranges)) or "1"
+    steps = ", ".join(map(str, steps_of(body)))
+    return f"{outputs} Σ {steps}" if steps else outputs
 
 
 def _lines(program: Program) -> Iterator[str]:

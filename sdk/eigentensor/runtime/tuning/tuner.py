@@ -4,12 +4,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Generic
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body, Program
-from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.program.text import shape
 from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.build.database import Database, Time
 from eigentensor.runtime.build.decide import S
@@ -122,11 +121,3 @@ class Tuner(Generic[S]):
         times = [Time(str(c.schedule), c.ratio * usual.seconds, len(c.ratios), False) for c in contenders]
         times.append(usual)
         self.database.record(self.toolchain.platform, arena.body, times)
-
-
-def shape(body: Body) -> str:
-    """The extents of a body for people: of the result, and of the loops of its reductions."""
-    analysis = Analysis(body)
-    outputs = "×".join(map(str, body.output_ranges)) or "1"
-    steps = [prod(analysis.extents[r] for r in analysis.ranges_of(k)) for k in range(body.reductions)]
-    return f"{outputs} Σ {', '.join(map(str, steps))}" if steps else outputs
