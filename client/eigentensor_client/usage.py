@@ -5,7 +5,7 @@ from collections.abc import Mapping
 #: By the words of a verb, what follows the command's name.
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "devnet": ("devnet", "devnet --operators 5 --block-time 0.5"),
-    "demo": ("demo",),
+    "demo": ("demo", "demo --web"),
     "plan": (
         "plan digits.program -i images=@images.npy -w digits.safetensors",
         "plan model.onnx -i image=@image.npy --check 100%",

@@ -1,6 +1,7 @@
 """`eigentensor devnet`, a local network until Ctrl-C, and `eigentensor demo`, what the protocol does on one."""
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -74,12 +75,20 @@ def run(
 
 
 @demonstrating.command("demo")
-def demo() -> None:
+def demo(
+    web: Annotated[
+        bool, typer.Option("--web", help="Show its pages instead, and on them how a lie is found; until Ctrl-C.")
+    ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="With --web: open a browser on the dispute.")] = False,
+) -> None:
     """Show what the protocol does, on a local network of its own: paid and checked tasks, a lie and its conviction, an
     operator that is silent, paid calls. Takes some four minutes, spends nothing, leaves nothing."""
     from eigentensor_local.demo import main
+    from eigentensor_local.exhibit import exhibit
 
-    main()
+    if open_ and not web:
+        raise typer.BadParameter("only pages can be opened: add --web", param_hint="--open")
+    main(partial(exhibit, opens=open_) if web else None)
 
 
 def shown(

@@ -85,8 +85,8 @@ class Show:
         self.say(f"({time.monotonic() - began:.0f} s)", "")
 
 
-def main() -> None:
-    """Runs the seven parts, with folders of their own for whatever a user keeps."""
+def main(perform: Callable[[Show], None] | None = None) -> None:
+    """Runs the seven parts, or what is to be performed instead, with folders of their own for whatever a user keeps."""
     show = Show()
     foundry.anvil()  # which npm keeps for later in the folder that is still this user's
     with (
@@ -97,11 +97,11 @@ def main() -> None:
         for word in ("STATE", "CACHE", "DATA", "CONFIG"):
             os.environ[f"XDG_{word}_HOME"] = str(Path(home, word.lower()))
         os.environ["PARALLEL"] = "0"  # tinygrad's workers, killed together with us, would let the exit wait forever
-        perform(show)
+        (perform or seven_parts)(show)
     show.say(f"Nothing is left of it. {time.monotonic() - show.began:.0f} s in all.")
 
 
-def perform(show: Show) -> None:
+def seven_parts(show: Show) -> None:
     """The seven parts; the training goes on while the network starts."""
     with ExitStack() as stack:
         learning = _meanwhile(learn)
@@ -116,7 +116,7 @@ def perform(show: Show) -> None:
                 caller = serve(show, client, net, single)  # while the windows of the tasks end
                 settle(show, client, graph, paid, images, labels)
             with show.part("4  An operator reveals one wrong bit"):
-                convict(show, client, net, work, TERMS)
+                convict(show, client, recruit(show, net), net.operators, work)
             with show.part("5  An operator accepts a task and is never heard of again"):
                 be_silent(show, client, net, work)
             with show.part("6  A thousand paid calls, one lie among them"):
@@ -128,11 +128,11 @@ def perform(show: Show) -> None:
             show.say(f"ended: {names}, chain")
 
 
-def begin(show: Show, stack: ExitStack) -> Devnet:
-    """The network of three operators, which ends with the stack."""
+def begin(show: Show, stack: ExitStack, *, liars: int = 0) -> Devnet:
+    """The network of three operators, the last of them `liars`, which ends with the stack."""
     with show.screen.work() as bar:
         bar("the contracts are deployed; operators stake, enlist as verifiers, deposit collateral, test their device")
-        net = stack.enter_context(devnet(3, OPERATORS, block_time=BLOCK_TIME))
+        net = stack.enter_context(devnet(3, OPERATORS, liars=liars, block_time=BLOCK_TIME))
     deployment = net.network.deployment
     rows = [
         ["chain", f"{net.network.rpc_url}, a block every {BLOCK_TIME} s"],
@@ -273,22 +273,32 @@ TRIAL = 120.0  # seconds in which the next thing happens
 _Ledger = Mapping[str, int]
 
 
-def convict(show: Show, client: Client, net: Devnet, work: Work, terms: Terms) -> None:
-    """Only a liar may accept the task; the honest operators are there to be drawn as its verifiers."""
-    operators = net.operators
+def recruit(show: Show, net: Devnet) -> Party:
+    """An operator that joins, and flips one bit of what it computes."""
     with show.screen.work() as bar:
         bar("an operator joins that flips one bit of what it computes")
         liar = net.party("liar")
         daemon = net.start_operator(liar, lies=True)
         net.join(liar)
         daemon.wait_ready()
-        terms = replace(terms, operators=operators_root([bytes.fromhex(liar.address[2:])]))
+    return liar
+
+
+def convict(
+    show: Show, client: Client, liar: Party, operators: Sequence[Party], work: Work,
+    see: Callable[[int], None] = lambda game: None,
+) -> None:  # fmt: skip
+    """Only a liar may accept the task; the honest operators are there to be drawn as its verifiers. `see` is told the
+    number of the game, when it is open."""
+    with show.screen.work() as bar:
+        terms = replace(TERMS, operators=operators_root([bytes.fromhex(liar.address[2:])]))
         ledgers = [_ledger(client, liar, operators)]
         (task,) = client.post([work], terms, bar)
         show.say(f"task {short(task.uuid)}, which only {short(liar.address)} may accept")
         opened = _await_challenge(client, task, bar)
         game, name = opened.game_id, next(p.name for p in operators if p.address == opened.challenger)
         show.say(f"it reveals; {name}, drawn as its verifier, got other bits and challenges it: game {game}", "")
+        see(game)
         _show_moves(show, client, task, game, bar)
         try:
             client.wait(task, timeout=TRIAL, report=bar)
