@@ -31,11 +31,13 @@ _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(Ta
 
 
 class OperatorView(NamedTuple):
-    """An operator, how many of its tasks are in which state, and the newest ones that it accepted."""
+    """An operator, how many of its tasks are in which state, the newest ones that it accepted, and what it was paid
+    for all in wei, without what is less than a gwei of each."""
 
     row: OperatorRow
     executed: Mapping[str, int]
     accepted: Sequence[Life]
+    paid: int
 
 
 class PoolView(NamedTuple):
@@ -70,6 +72,7 @@ class Queries:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._operators: tuple[int, list[OperatorView]] = -1, []
+        self._buckets: tuple[int, dict[tuple[int, int], Mapping[int, Bucket]]] = -1, {}
 
     def tasks(
         self,
@@ -140,12 +143,13 @@ class Queries:
             return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
 
     def _operator_views(self) -> list[OperatorView]:
-        executed = self._executed()
+        executed, paid = self._executed()
         return [
             OperatorView(
                 row,
                 executed.get(row.operator, {}),
                 self.tasks(executor=row.operator, limit=RECENT) if row.operator in executed else (),
+                paid.get(row.operator, 0),
             )
             for row in self.operator_rows()
         ]
@@ -165,22 +169,32 @@ class Queries:
             batches = self._store.batches(session, disputed)
         return about_tasks + sum(len(batch.life.open_games) for batch in batches)
 
-    def _executed(self) -> dict[str, dict[str, int]]:
-        """For each operator how many of its tasks are in which state."""
-        query = select(TaskRow.executor, TaskRow.state, func.count()).group_by(
-            col(TaskRow.executor), col(TaskRow.state)
-        )
-        result: dict[str, dict[str, int]] = {}
+    def _executed(self) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+        """For each operator how many of its tasks are in which state, and what it was paid for all in wei."""
+        executor, state = col(TaskRow.executor), col(TaskRow.state)
+        query = select(executor, state, func.count(), func.sum(TaskRow.paid_gwei)).group_by(executor, state)
+        counts: dict[str, dict[str, int]] = {}
+        paid: dict[str, int] = {}
         with self._store.session() as session:
-            for executor, state, count in session.exec(query).all():
-                if executor is not None:
-                    result.setdefault(executor, {})[state] = count
-        return result
+            for who, of, count, gwei in session.exec(query).all():
+                if who is not None:
+                    counts.setdefault(who, {})[of] = count
+                    paid[who] = paid.get(who, 0) + int(gwei or 0) * GWEI
+        return counts, paid
 
     # ---- What is drawn of tasks ----
 
-    def buckets(self, first: int, size: int) -> dict[int, Bucket]:
-        """What happened from block `first` on, in buckets of `size` blocks by their numbers, empty ones left out."""
+    def buckets(self, first: int, size: int) -> Mapping[int, Bucket]:
+        """What happened from block `first` on, in buckets of `size` blocks by their numbers, empty ones left out; in
+        memory until something happens."""
+        version, known = self._store.version, self._buckets
+        if known[0] != version:
+            self._buckets = known = version, {}
+        if (first, size) not in known[1]:
+            known[1][first, size] = self._counted(first, size)
+        return known[1][first, size]
+
+    def _counted(self, first: int, size: int) -> dict[int, Bucket]:
         posted, ended = col(TaskRow.posted_block), col(TaskRow.ended_block)
         price = func.avg(cast(TaskRow.price_gwei, Float))
         begun = select(posted // size, func.count(), price).where(posted >= first).group_by(posted // size)
@@ -200,12 +214,6 @@ class Queries:
         """The block of the oldest task; None where there is none."""
         with self._store.session() as session:
             return session.exec(select(func.min(TaskRow.posted_block))).one()
-
-    def paid(self) -> dict[str, int]:
-        """What each executor was paid for its tasks, in wei, rounded down to gwei."""
-        query = select(TaskRow.executor, func.sum(TaskRow.paid_gwei)).group_by(col(TaskRow.executor))
-        with self._store.session() as session:
-            return {who: int(gwei or 0) * GWEI for who, gwei in session.exec(query).all() if who is not None}
 
     def declined(self, operator: str, limit: int = 50) -> list[DeclineRow]:
         """The last words of an operator on tasks that it did not take, newest first."""

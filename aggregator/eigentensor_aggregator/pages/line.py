@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from eigentensor.task import Cause, Life, State, due
 from eigentensor.task import events as happened
@@ -10,7 +11,7 @@ from eigentensor.task.life import Happening
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Something on the line. `facts` are pairs of a label and a value: an int is wei, a text of 0x or hex a name."""
+    """Something on the line. `facts` are pairs of a label and a value: an int is wei, a text a root."""
 
     title: str
     block: int | None = None
@@ -35,7 +36,7 @@ class Chance:
 
 def line(life: Life) -> list[Stop]:
     """What happened, in the order of the chain, then what is ahead."""
-    past = [stop for event in life.events if (stop := _past(life, event)) is not None]
+    past = [stop for event in sorted(life.events, key=attrgetter("place")) if (stop := _past(life, event)) is not None]
     return [*past, *_ahead(life)]
 
 
@@ -134,7 +135,7 @@ def _check(life: Life, event: Happening) -> Stop | None:
     match event:
         case happened.Seeded():
             drawn = "drawn for a check" if life.drawn else "not drawn"
-            return Stop(f"Seed: {drawn}", facts=(("of block", f"{event.seed_block:,}"),))
+            return Stop(f"Seed of block {event.seed_block:,}: {drawn}")
         case happened.Answered():
             return Stop("Answered", who=event.operator, role=f"verifier {event.index}, with a result that is hidden")
         case happened.Exposed():
@@ -184,7 +185,7 @@ def _ahead(life: Life) -> Iterator[Stop]:
         case State.ACCEPTED:
             yield Stop("Commit of the executor", tone="live", by=life.deadline)
         case State.COMMITTED if life.mix is None:
-            yield Stop("Seed", tone="live", facts=(("block", f"{life.seed_block:,}"),), by=life.record_by)
+            yield Stop(f"Seed of block {life.seed_block:,}", tone="live", by=life.record_by)
             yield Stop("Reveal", tone="ahead", by=life.reveal_by)
         case State.COMMITTED if life.drawn:
             yield Stop("Answers of the verifiers", tone="live", by=life.check_by)

@@ -44,14 +44,11 @@ def router(parts: Parts, site: Site) -> APIRouter:
     routes = APIRouter()
 
     def shown(views: Sequence[OperatorView]) -> list[Shown]:
-        paid = parts.queries.paid()
         try:
             standings = parts.standings.of([view.row.operator for view in views])
         except ChainError:
             standings = {}
-        return [
-            of_view(view, standings.get(view.row.operator), parts.asks.of(view.row.operator), paid) for view in views
-        ]
+        return [of_view(view, standings.get(view.row.operator), parts.asks.of(view.row.operator)) for view in views]
 
     @routes.get("/operators")
     def list_operators(request: Request) -> Response:
@@ -78,7 +75,7 @@ def router(parts: Parts, site: Site) -> APIRouter:
     return routes
 
 
-def of_view(view: OperatorView, standing: Standing | None, ask: Ask | None, paid: dict[str, int]) -> Shown:
+def of_view(view: OperatorView, standing: Standing | None, ask: Ask | None) -> Shown:
     """An operator out of what is known of it."""
     tasks = view.executed
     return Shown(
@@ -90,7 +87,7 @@ def of_view(view: OperatorView, standing: Standing | None, ask: Ask | None, paid
         tasks.get("final", 0),
         tasks.get("failed", 0),
         tasks.get("convicted", 0),
-        paid.get(view.row.operator, 0),
+        view.paid,
     )
 
 

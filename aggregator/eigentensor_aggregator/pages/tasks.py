@@ -98,9 +98,10 @@ def router(parts: Parts, site: Site) -> APIRouter:
             "task.html",
             life=life,
             order=order,
-            none=NONE,
+            is_open=order.operators == NONE,
             waits_for=words.waits_for(life, block, site.now().pace),
             stops=line(life),
+            operators={row.operator for row in rows},
             chances=chances(life, block),
             opinions=operators.explanation(life, block, rows, declines)["operators"]
             if life.state is State.OPEN

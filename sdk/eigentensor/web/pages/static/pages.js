@@ -51,15 +51,16 @@ function draw(figure) {
     },
   );
   const lowest = Math.min(0, ...data.slice(1).flat().filter((value) => value !== null));
+  const margin = bars ? (data[0].at(-1) - data[0][0]) / Math.max(1, data[0].length - 1) : 0;
   drawn.get(figure)?.destroy();
   drawn.set(figure, new uPlot({
     width: place.clientWidth,
-    height: 160,
+    height: 140,
     series,
     cursor: { y: false, drag: { setScale: false } },
     legend: { show: labels.length > 2, live: false },
-    scales: { x: { time: false }, y: { range: (_, __, most) => [lowest, most > lowest ? most * 1.1 : lowest + 1] } },
-    axes: [{ ...axis, grid: { show: false }, space: 80 }, { ...axis, size: 64, space: 32, values: (_, ticks) => ticks.map(short) }],
+    scales: { x: { time: false, range: (_, first, last) => [first - margin, last + margin] }, y: { range: (_, __, most) => [lowest, most > lowest ? most * 1.1 : lowest + 1] } },
+    axes: [{ ...axis, grid: { show: false }, space: 80, size: 28 }, { ...axis, size: 64, space: 32, values: (_, ticks) => ticks.map(short) }],
   }, data, place));
 }
 
