@@ -2,8 +2,11 @@
 
 import asyncio
 import re
+import socket
 import threading
+import time
 
+import httpx
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
@@ -16,6 +19,7 @@ from eigentensor.web.pages import browsers, words
 from eigentensor.web.pages.feed import Feed
 from eigentensor.web.pages.site import CSP, Link, Site
 from eigentensor.web.pages.words import Money, Now
+from eigentensor.web.server import server
 
 HTML = {"Accept": "text/html,*/*;q=0.8"}
 #: Markup, a mark that turns the line, a zero width space, and long enough that no line has it.
@@ -111,3 +115,20 @@ def test_a_feed_tells_its_listeners_what_is_new_and_nothing_twice() -> None:
         "event: block\ndata: 3\n\nevent: changed\ndata: 7\n\n",
         "event: block\ndata: 4\n\n",
     ]
+
+
+def test_a_server_ends_without_waiting_for_who_listens() -> None:
+    app, feed = FastAPI(), Feed()
+    app.include_router(feed.router())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        running = server(app)
+        thread = threading.Thread(target=running.run, args=([listening],))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/events"
+        with httpx.stream("GET", url, headers={"Accept-Encoding": "gzip"}) as events:
+            assert events.headers["content-type"].startswith("text/event-stream")
+            assert next(events.iter_text()) == "retry: 2000\n\n"
+            began = time.monotonic()
+            running.should_exit = True
+            thread.join()
+        assert time.monotonic() - began < 5  # uvicorn would wait for ten seconds
