@@ -2,17 +2,15 @@
 
 from eigentensor.web.pages.site import Link, Site
 from eigentensor.web.pages.words import Money
-from eigentensor_aggregator.pages import economics, games, health, programs
+from eigentensor_aggregator.pages import economics, games, health, operators, programs, tasks, words
 from eigentensor_aggregator.parts import Parts
 
 #: Each makes the routes of some pages of a site.
-ROUTERS = (
-    games.router,
-    programs.router,
-    economics.router,
-    health.router,
-)
+ROUTERS = (tasks.router, operators.router, games.router, programs.router, economics.router, health.router)
 LINKS = (
+    Link("/", "Market"),
+    Link("/tasks", "Tasks"),
+    Link("/operators", "Operators"),
     Link("/games", "Disputes"),
     Link("/economics", "Economics"),
     Link("/health", "Health"),
@@ -23,4 +21,4 @@ def site_of(parts: Parts) -> Site:
     """The site of one market, told as of the newest block that was read."""
     deployment = parts.network.deployment
     money = Money(deployment.token_symbol, deployment.token_decimals)
-    return Site("EigenTensor", LINKS, [__name__], money, parts.clock.now)
+    return Site("EigenTensor", LINKS, [__name__], money, parts.clock.now, known={"words": words})

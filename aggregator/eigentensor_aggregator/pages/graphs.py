@@ -10,10 +10,10 @@ from eigentensor.program.model import Program
 from eigentensor.program.text import summary
 
 WINDOW = 120  #: calls that are drawn
-WIDTH, HEIGHT = 176, 44  #: of a box
+WIDTH, HEIGHT = 184, 44  #: of a box
 ACROSS, DOWN = 20, 34  #: between two boxes, and between two rows
 COLUMNS = 6  #: boxes beside each other, before the next ones go below
-LETTERS = 27  #: of a line in a box
+LETTERS = 25  #: of a line in a box
 
 
 @dataclass(frozen=True, slots=True)
