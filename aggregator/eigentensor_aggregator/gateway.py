@@ -17,7 +17,7 @@ from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
 from eigentensor.web.server import Health
 from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, task_routes
-from eigentensor_aggregator.bodies import Declining, PieceList, SignedOrder
+from eigentensor_aggregator.bodies import Declining, PieceList, SignedAsk, SignedOrder
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import Away, StandsBy
 from eigentensor_aggregator.receiving import REQUEST
@@ -66,7 +66,9 @@ def create_app(parts: Parts) -> FastAPI:
     for routes in (blob_routes, task_routes, challenge_routes, channel_routes):
         app.include_router(routes.router(parts), dependencies=[Depends(leads)])
     app.include_router(_service(parts))
-    documents.install(app, (Declining, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas"))
+    documents.install(
+        app, (Declining, SignedAsk, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas")
+    )
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
 
     def limit(scope: Scope) -> int:
