@@ -16,7 +16,7 @@ from eigentensor.web import documents, problems
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
 from eigentensor.web.server import Health
-from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, task_routes
+from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, documentation, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedAsk, SignedOrder
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import Away, StandsBy
@@ -66,6 +66,7 @@ def create_app(parts: Parts) -> FastAPI:
     for routes in (blob_routes, task_routes, challenge_routes, channel_routes):
         app.include_router(routes.router(parts), dependencies=[Depends(leads)])
     app.include_router(_service(parts))
+    app.include_router(documentation.router())
     documents.install(
         app, (Declining, SignedAsk, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas")
     )

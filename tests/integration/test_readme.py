@@ -1,4 +1,4 @@
-"""What the README files show runs, and what they link to is there."""
+"""What the README files and the pages of the documentation show runs, and what they link to is there."""
 
 import re
 from pathlib import Path
@@ -13,10 +13,10 @@ from eigentensor import GraphBuilder, channel, merkle, reference, tracing
 from eigentensor.channel.calls import Computation
 from eigentensor.task import NONE, Domain
 from eigentensor_client.cli import app, main
-from support.screens.readme import READMES, ROOT, blocks, commands, mentioned
+from support.screens.readme import PAGES, READMES, ROOT, blocks, commands, mentioned
 
 VERBS: Any = get_command(app)
-named = pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_to(ROOT)))
+named = pytest.mark.parametrize("readme", [*READMES, *PAGES], ids=lambda p: str(p.relative_to(ROOT)))
 
 
 def test_the_ten_lines_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,8 +25,8 @@ def test_the_ten_lines_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("(256, 256)\n")
 
 
-@named
-def test_links_lead_somewhere(readme: Path) -> None:
+@pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(readme: Path) -> None:  # those of pages: mkdocs itself
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", readme.read_text())
     assert not [link for link in links if not (readme.parent / link).exists()]
 
@@ -110,11 +110,23 @@ BLOCKS = {
         "A session at a cluster": "integration/test_cluster.py, with other programs and addresses",
         "Paid calls": "test_a_call_is_signed_as_the_page_of_the_library_shows",
     },
+    "client/docs/pages/index.md": {"EigenTensor": "the front page's three lines: integration/test_three_lines.py"},
+    "client/docs/pages/start/index.md": {
+        "Install": "e2e/test_wheel.py, from the wheel",
+        "A first paid result": "e2e/test_init.py",
+        "A function of yours": "e2e/test_readme.py",
+        "See somebody lie": "scripts/demo itself",
+    },
+    "client/docs/pages/start/notebooks.md": {"Notebooks": "e2e/test_notebooks.py, without a browser"},
     "client/examples/README.md": {
         "To begin with": "e2e/test_init.py, for each of them",
         "A language model": "e2e/test_language_model.py, a smaller one: this one's training takes minutes",
     },
 }
+
+
+def test_every_page_with_blocks_is_named() -> None:
+    assert {str(page.relative_to(ROOT)) for page in PAGES if blocks(page)} <= BLOCKS.keys()
 
 
 @pytest.mark.parametrize("page", BLOCKS)

@@ -73,7 +73,7 @@ def roots() -> str:
     parts.append(_text(x + 56, y + 13, "of this, dtype and number of elements", "start", small=True))
     return _svg(
         335, parts, f"2,048 float32 in eight leaves of 1 KiB. Element {element} is in leaf {leaf}: that leaf and the "
-        "three lighter siblings give the root, and no other leaf does.",
+        "three framed siblings give the root, and no other leaf does.",
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def games() -> str:
     return _svg(
         16 + step * len(moves), parts,
         f"{gas['all']:,} gas in {len(moves)} transactions: from the claim that a result is wrong to the contract's "
-        "verdict on one step of it, among 2¹⁴ calls. Darker: the executor.",
+        "verdict on one step of it, among 2¹⁴ calls. Filled: the executor.",
     )  # fmt: skip
 
 

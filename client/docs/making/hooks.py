@@ -67,10 +67,11 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_post_build(*, config: MkDocsConfig) -> None:
-    """Leaves out what nobody loads, and writes down which scripts within pages may run: `scripts.json`."""
+    """Leaves out what nobody asks for, and writes down which scripts within pages may run: `scripts.json`."""
     site = Path(config.site_dir)
-    for unused in (*site.rglob("*.map"), *site.glob("assets/javascripts/lunr/**/*.js"), site / "sitemap.xml.gz"):
-        unused.unlink(missing_ok=True)
+    for unused in ("404.html", "objects.inv", "sitemap.xml*", "**/*.map", "assets/javascripts/lunr/**/*.js"):
+        for path in site.glob(unused):
+            path.unlink()
     found = {hash_of(script) for page in site.rglob("*.html") for script in scripts_of(page.read_text())}
     (site / "scripts.json").write_text(json.dumps(sorted(found), indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""The commands that the README files show."""
+"""The commands that the README files and the pages of the documentation show."""
 
 import re
 import shlex
@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 READMES = sorted(p for p in ROOT.glob("**/README.md") if not {".venv", "node_modules", ".pytest_cache"} & set(p.parts))
+PAGES = sorted(ROOT.glob("client/docs/pages/**/*.md"))
 _COMMAND = re.compile(r"(?:\.venv/bin/)?(eigentensor|python) ")
 
 
