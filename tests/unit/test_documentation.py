@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
 from docs.making import figures, hooks
 from docs.making.contracts import numbered
 from docs.making.packing import pack
 from docs.making.sections import Place, included, linked, places, section, sections, separated
-from fastapi import FastAPI
-from fastapi.testclient import TestClient
-
 from eigentensor_aggregator import documentation
 from support.screens.readme import PAGES, ROOT
 
