@@ -58,9 +58,9 @@ def test_every_command_in_the_text_is_there(readme: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_clients_page_says_of_cheating_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_guide_says_of_cheating_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = commands(ROOT / "client" / "README.md", "What would cheating pay?")
+    lines = commands(ROOT / "client/docs/pages/guides/economics.md", "What would cheating pay?")
     assert len(lines) == 6
     for words in lines:
         with pytest.raises(SystemExit) as ended:
@@ -80,21 +80,39 @@ BLOCKS = {
     },
     "client/README.md": {
         "The client: plan, pay, wait, verify": "e2e/test_commands.py, with another model; e2e/test_serve.py",
+    },
+    "client/docs/pages/start/terminals.md": {
+        "Three terminals": "e2e/test_commands.py",
+        "One command": "integration/test_first_result.py, with the model that it makes",
+    },
+    "client/docs/pages/guides/function.md": {
         "A function": "e2e/test_readme.py",
         "Python": "e2e/test_readme.py",
-        "One command": "integration/test_first_result.py, with the model that it makes",
-        "Three terminals": "e2e/test_commands.py",
-        "Challenging a result": "integration/test_challenge.py: needs a wrong result, and its uuid",
+    },
+    "client/docs/pages/guides/dispute.md": {
+        "A dispute by hand": "integration/test_challenge.py: needs a wrong result, and its uuid",
+    },
+    "client/docs/pages/guides/receipts.md": {
         "Receipts": "e2e/test_commands.py, with another task",
+    },
+    "client/docs/pages/guides/sessions.md": {
         "Sessions": "e2e/test_readme.py",
+    },
+    "client/docs/pages/guides/calls.md": {
         "Paid calls": "integration/test_channel_functions.py, with other functions, at an operator in this process; "
         "integration/test_x402.py",
+    },
+    "client/docs/pages/guides/app.md": {
+        "An app": "e2e/test_apps.py, with other names",
         "Programs over HTTP": "e2e/test_serve.py: a service that goes on, and its tokens",
-        "Apps": "e2e/test_apps.py, with other names",
+    },
+    "client/docs/pages/guides/model.md": {
         "Models": "integration/test_openai_local.py: the example's training takes minutes",
         "Language models": "integration/test_model_chat.py, with a smaller model",
         "Encoders": "integration/test_encoders_served.py, with smaller ones",
-        "What would cheating pay?": "test_what_the_clients_page_says_of_cheating_runs",
+    },
+    "client/docs/pages/guides/economics.md": {
+        "What would cheating pay?": "test_what_the_guide_says_of_cheating_runs",
     },
     "sdk/README.md": {
         "eigentensor: the program, its meaning, its names": "test_the_library_does_what_its_page_shows",
