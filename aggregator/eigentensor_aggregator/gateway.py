@@ -17,8 +17,8 @@ from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
 from eigentensor.web.pages import browsers
 from eigentensor.web.server import Health
-from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, pages, task_routes
-from eigentensor_aggregator.bodies import Declining, PieceList, SignedOrder
+from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, documentation, pages, task_routes
+from eigentensor_aggregator.bodies import Declining, PieceList, SignedAsk, SignedOrder
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import Away, StandsBy
 from eigentensor_aggregator.receiving import REQUEST
@@ -72,7 +72,10 @@ def create_app(parts: Parts) -> FastAPI:
     for page in pages.ROUTERS:
         app.include_router(page(parts, site), include_in_schema=False)
     browsers.install(app, site)
-    documents.install(app, (Declining, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas"))
+    app.include_router(documentation.router())
+    documents.install(
+        app, (Declining, SignedAsk, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas")
+    )
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
 
     def limit(scope: Scope) -> int:

@@ -5,7 +5,7 @@ import atexit
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
@@ -24,14 +24,15 @@ from eigentensor.chain import Network, to_wei
 from eigentensor.chain.keys import checked_address
 from eigentensor.chain.network import state_folder
 from eigentensor.economics.words import read_rate
-from eigentensor.errors import BindingError, ConfigError, NotYet, TaskNotFound
+from eigentensor.errors import BindingError, ConfigError, EigenTensorError, NotYet, TaskNotFound
 from eigentensor.lowering.shards import Shards
+from eigentensor.pace import UNKNOWN
 from eigentensor.program import Program, Role
 from eigentensor.receipt import Receipt
 from eigentensor.receipt.calls import SignedCall
 from eigentensor.system import held_over_forks
 from eigentensor.task import order_uuid
-from eigentensor_client import steps
+from eigentensor_client import notebook, steps
 from eigentensor_client.attempts import Attempts
 from eigentensor_client.channels.channel import CallResult
 from eigentensor_client.channels.functions import close as close_channels
@@ -155,6 +156,11 @@ class Received(Tensor, metaclass=_LikeTensor):  # type: ignore[misc]
     def _wrap_uop(cls, u: Any) -> Tensor:
         return Tensor(u)
 
+    def _repr_html_(self) -> str:
+        rows = [("shape", self.shape), ("dtype", self.dtype.name), ("state", self.state)]
+        about = self.result._repr_html_() if isinstance(self.result, TaskResult) else ""
+        return notebook.facts("tensor out of a result", rows, about)
+
     @property
     def receipt(self) -> Receipt | SignedCall:
         """The receipt as it stands when it is asked for: of a task, which is read from the chain each time; of a call,
@@ -196,6 +202,18 @@ class Handle(Generic[R]):
     def __repr__(self) -> str:
         return f"<Handle of {self._name}, task {self.uuid[:10]}>"
 
+    def _repr_html_(self) -> str:
+        """As it stands now; as it was posted, where nobody can be asked."""
+        try:
+            task, pace = self._look(), self._client.pace
+        except EigenTensorError:
+            task, pace = self.posted, UNKNOWN
+        return notebook.facts(f"{self._name}, task {self.uuid[:10]}", task.rows(pace))
+
+    def __await__(self) -> Generator[Any, None, R]:
+        """As `await handle.result.aio()`."""
+        return self.result.aio().__await__()  # type: ignore[no-any-return]
+
     @property
     def posted(self) -> TaskView:
         """The task as it was when it was posted."""
@@ -233,8 +251,8 @@ class Handle(Generic[R]):
 
     async def _result_aio(self, timeout: float | None = None) -> R:
         if self._value is None:
-            with self.going_on():
-                result = await finish_async(self._steps(silent, timeout))
+            with self.going_on(), in_notebook(self._options) as report:
+                result = await finish_async(self._steps(report, timeout))
             self._take(result)
         return self._value  # type: ignore[return-value]
 
@@ -282,6 +300,9 @@ class CallHandle(Handle[R]):
 
     def __repr__(self) -> str:
         return f"<Handle of {self._name}, a call{'' if self._future.done() else ' under way'}>"
+
+    def _repr_html_(self) -> str:
+        return notebook.facts(self._name, [("a call", "done" if self._future.done() else "under way")])
 
     @property
     def posted(self) -> TaskView:
@@ -331,12 +352,22 @@ def before(later: Sequence[Handle[Any]]) -> Iterator[None]:
 
 @contextmanager
 def talking(options: Options, prefix: str = "") -> Iterator[Report]:
-    """A bar in a terminal, nothing elsewhere."""
-    if not options.progress or not console(stderr=True).is_terminal:
+    """A bar in a terminal and in a notebook, nothing elsewhere."""
+    if not options.progress or not (notebook.is_here() or console(stderr=True).is_terminal):
         yield silent
         return
-    with Screen().work() as bar:
+    with notebook.bar() if notebook.is_here() else Screen().work() as bar:
         yield lambda text, done=None, total=None: bar(prefix + text, done, total)
+
+
+@contextmanager
+def in_notebook(options: Options) -> Iterator[Report]:
+    """A bar in a notebook, where several may move at once; nothing elsewhere."""
+    if not options.progress or not notebook.is_here():
+        yield silent
+        return
+    with notebook.bar() as bar:
+        yield bar
 
 
 class Calls(Generic[R]):

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from eigentensor.errors import NotYet
+from eigentensor.errors import EigenTensorError, NotYet
 from eigentensor.task.order import NONE
 from eigentensor.wire import BOOLEAN, DECIMAL, INTEGER, OPTIONAL, Name, Object, Size, Wei, or_null
+from eigentensor_client.notebook import download, facts, tokens
 
 if TYPE_CHECKING:
     from eigentensor.receipt import Receipt
@@ -97,6 +98,17 @@ class Plan(Object, schema="eigentensor.plan/1"):
         price = "executed here" if self.local else f"at most {self.escrow} wei"
         return f"<Plan of program {self.program[:10]}: {self.evaluations:,} evaluations, {price}>"
 
+    def _repr_html_(self) -> str:
+        asked = f"{tokens(self.lowest_asked)} at least, by {self.quotes}" if self.lowest_asked is not None else ""
+        rows = [
+            ("work", f"{self.evaluations:,} evaluations in {self.calls:,} calls"),
+            ("bytes", f"{self.upload:,} up, {self.results:,} down"),
+            ("asked", asked),
+            ("all that it can cost", "nothing: executed here" if self.local else tokens(self.escrow)),
+            ("at stake", tokens(self.stake)),
+        ]
+        return facts(f"plan of program {self.program[:10]}", rows)
+
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
@@ -119,6 +131,14 @@ class TaskResult:
         some = [f"{name} {array.dtype} {array.shape}" for name, array in list(self.outputs.items())[:2]]
         more = ", …" if len(self.outputs) > len(some) else ""
         return f"<TaskResult {self.uuid[:10]}: {self.task.words}; {', '.join(some)}{more}>"
+
+    def _repr_html_(self) -> str:
+        outputs = [(name, f"{array.dtype} {array.shape}") for name, array in self.outputs.items()]
+        try:
+            link = download(f"{self.uuid[:10]}.receipt", self.receipt.to_bytes())
+        except EigenTensorError:  # what stands on chain cannot be read now
+            link = ""
+        return facts(f"result of task {self.uuid[:10]}", [*self.task.rows(), *outputs], link)
 
     @property
     def receipt(self) -> "Receipt":

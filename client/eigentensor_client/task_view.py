@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from eigentensor.pace import UNKNOWN, Pace
 from eigentensor.task import Life, Order, State, TaskEvent, words
+from eigentensor_client.notebook import facts, tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,21 @@ class TaskView:
 
     def __repr__(self) -> str:
         return f"<TaskView {self.uuid[:10]}: {self.words}>"
+
+    def _repr_html_(self) -> str:
+        return facts(f"task {self.uuid[:10]}", self.rows())
+
+    def rows(self, pace: Pace = UNKNOWN) -> list[tuple[str, object]]:
+        """Names and what a notebook shows for them; times at the pace of its chain, if that is known."""
+        paid = f"{tokens(self.price)} of at most {tokens(self.order.max_price)}" if self.price is not None else ""
+        waits = "" if self.state.is_terminal else words.waits_for(self.life, self.block, pace)
+        return [
+            ("state", self.words),
+            ("price", paid or f"at most {tokens(self.order.max_price)}"),
+            ("executor", self.executor),
+            ("waits for", waits),
+            ("as of", f"block {self.block}"),
+        ]
 
     @property
     def uuid(self) -> str:

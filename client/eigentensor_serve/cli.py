@@ -58,7 +58,7 @@ def serve(
     data: Data = None,
     network: options.NetworkName = None,
 ) -> None:
-    """Serve until told to stop. More settings: EIGENTENSOR_SERVE_* (client/README.md)."""
+    """Serve until told to stop. More settings: EIGENTENSOR_SERVE_* (client/docs/pages/guides/app.md)."""
     if context.invoked_subcommand is not None:
         return
     from eigentensor.web.server import listen

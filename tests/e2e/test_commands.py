@@ -459,7 +459,10 @@ def test_mistakes_are_explained_and_leave_nothing(
     assert sorted(folder.iterdir()) == before
 
 
-PAGES = [pytest.param("README.md", id="front"), pytest.param("client/README.md", id="client", marks=pytest.mark.slow)]
+PAGES = [
+    pytest.param("README.md", id="front"),
+    pytest.param("client/docs/pages/start/terminals.md", id="guide", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -480,5 +483,5 @@ def test_the_commands_for_three_terminals_run(
         code, _, err = call(*(last if word == "3f2a" else word for word in words))
         assert code == 0, f"{' '.join(words)}: {err}"
     [written] = [words[words.index("-o") + 1] for words in lines if "-o" in words]
-    expected = {"README.md": (256, 256), "client/README.md": (99, 10)}[page]
+    expected = {"README.md": (256, 256), "client/docs/pages/start/terminals.md": (99, 10)}[page]
     assert load_safetensors(tmp_path / written)["output"].shape == expected

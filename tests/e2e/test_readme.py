@@ -1,4 +1,4 @@
-"""What the client's page shows in Python, and of sessions, runs on a network."""
+"""What the guides show in Python, and of sessions, runs on a network."""
 
 import subprocess
 import sys
@@ -21,14 +21,15 @@ from support.screens.readme import ROOT, blocks, commands
 
 pytestmark = pytest.mark.slow
 
-PAGE = ROOT / "client" / "README.md"
+GUIDES = ROOT / "client" / "docs" / "pages" / "guides"
+START = ROOT / "client" / "docs" / "pages" / "start" / "index.md"
 EXAMPLES = ROOT / "client" / "examples"
 
 
-def run_python(section: str, **names: Any) -> dict[str, Any]:
+def run_python(page: Path, section: str, **names: Any) -> dict[str, Any]:
     """Executes the Python block of a section; what it has defined then."""
-    [code] = [text for title, language, text in blocks(PAGE) if (title, language) == (section, "python")]
-    exec(compile(code, f"README.md, {section}", "exec", dont_inherit=True), names)
+    [code] = [text for title, language, text in blocks(page) if (title, language) == (section, "python")]
+    exec(compile(code, f"{page.name}, {section}", "exec", dont_inherit=True), names)
     return names
 
 
@@ -37,7 +38,7 @@ def test_the_commands_of_a_session_run(
 ) -> None:
     (tmp_path / "client").symlink_to(ROOT / "client")
     monkeypatch.chdir(tmp_path)
-    for program, *words in commands(PAGE, "Sessions"):
+    for program, *words in commands(GUIDES / "sessions.md", "Sessions"):
         if program == "python":
             subprocess.run([sys.executable, *words], check=True, timeout=120)
             continue
@@ -52,6 +53,7 @@ def test_the_python_of_a_session_runs(operators: list[Party], tmp_path: Path, mo
     graph = run_path(str(EXAMPLES / "decoder.py"))["program"]
     x, y = np.random.default_rng(0).standard_normal((2, 1, 1, 16), dtype=np.float32)
     names = run_python(
+        GUIDES / "sessions.md",
         "Sessions",
         Client=Client,
         Path=Path,
@@ -75,9 +77,18 @@ def test_a_function_and_a_client_run(
         return images @ weight
 
     monkeypatch.setattr(function, "exec", 60)
-    names = run_python("A function", Tensor=Tensor, model=net, x=Tensor(images, device="CPU"))
+    names = run_python(GUIDES / "function.md", "A function", Tensor=Tensor, model=net, x=Tensor(images, device="CPU"))
     assert np.array_equal(names["y"].numpy(), images)
     assert capsys.readouterr().out.startswith("[[1. 1. 1. 1.]")
-    names = run_python("Python", net=net, images=images)
+    names = run_python(GUIDES / "function.md", "Python", net=net, images=images)
     assert np.array_equal(names["result"].outputs["output"], images)
     assert "final, " in capsys.readouterr().out
+
+
+def test_the_function_of_the_five_minutes_runs(
+    operators: list[Party], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function, "exec", 60)
+    names = run_python(START, "A function of yours", __name__="__main__")
+    assert np.array_equal(names["y"].numpy(), np.full((2, 4), 0.5, np.float32))
+    assert capsys.readouterr().out.startswith("[[0.5 0.5 0.5 0.5]")

@@ -33,7 +33,7 @@ def test_what_must_be_known_to_type_a_line_are_its_variables_verb_and_options() 
 
 def test_a_word_is_said_by_a_page_by_a_command_or_by_nobody() -> None:
     words = ["wallet fund", "--max-price", "EIGENTENSOR_OPERATOR_PORT"]
-    assert all(page.endswith("README.md") for page in places_of(words).values())
+    assert all(page.endswith(".md") for page in places_of(words).values())
     unknown = ["wallet melt", "--max-pric", "EIGENTENSOR_OPERATOR_COLOUR", "forward.melt"]
     assert list(places_of(unknown).values()) == [""] * 4
     assert places_of(["--block-seconds"], "next  eigentensor operator run --block-seconds 1") == {

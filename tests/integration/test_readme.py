@@ -1,4 +1,4 @@
-"""What the README files show runs, and what they link to is there."""
+"""What the README files and the pages of the documentation show runs, and what they link to is there."""
 
 import re
 from pathlib import Path
@@ -13,10 +13,10 @@ from eigentensor import GraphBuilder, channel, merkle, reference, tracing
 from eigentensor.channel.calls import Computation
 from eigentensor.task import NONE, Domain
 from eigentensor_client.cli import app, main
-from support.screens.readme import READMES, ROOT, blocks, commands, mentioned
+from support.screens.readme import PAGES, READMES, ROOT, blocks, commands, mentioned
 
 VERBS: Any = get_command(app)
-named = pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_to(ROOT)))
+named = pytest.mark.parametrize("readme", [*READMES, *PAGES], ids=lambda p: str(p.relative_to(ROOT)))
 
 
 def test_the_ten_lines_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,8 +25,8 @@ def test_the_ten_lines_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("(256, 256)\n")
 
 
-@named
-def test_links_lead_somewhere(readme: Path) -> None:
+@pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(readme: Path) -> None:  # those of pages: mkdocs itself
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", readme.read_text())
     assert not [link for link in links if not (readme.parent / link).exists()]
 
@@ -58,9 +58,9 @@ def test_every_command_in_the_text_is_there(readme: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_clients_page_says_of_cheating_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_guide_says_of_cheating_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = commands(ROOT / "client" / "README.md", "What would cheating pay?")
+    lines = commands(ROOT / "client/docs/pages/guides/economics.md", "What would cheating pay?")
     assert len(lines) == 6
     for words in lines:
         with pytest.raises(SystemExit) as ended:
@@ -80,21 +80,39 @@ BLOCKS = {
     },
     "client/README.md": {
         "The client: plan, pay, wait, verify": "e2e/test_commands.py, with another model; e2e/test_serve.py",
+    },
+    "client/docs/pages/start/terminals.md": {
+        "Three terminals": "e2e/test_commands.py",
+        "One command": "integration/test_first_result.py, with the model that it makes",
+    },
+    "client/docs/pages/guides/function.md": {
         "A function": "e2e/test_readme.py",
         "Python": "e2e/test_readme.py",
-        "One command": "integration/test_first_result.py, with the model that it makes",
-        "Three terminals": "e2e/test_commands.py",
-        "Challenging a result": "integration/test_challenge.py: needs a wrong result, and its uuid",
+    },
+    "client/docs/pages/guides/dispute.md": {
+        "A dispute by hand": "integration/test_challenge.py: needs a wrong result, and its uuid",
+    },
+    "client/docs/pages/guides/receipts.md": {
         "Receipts": "e2e/test_commands.py, with another task",
+    },
+    "client/docs/pages/guides/sessions.md": {
         "Sessions": "e2e/test_readme.py",
+    },
+    "client/docs/pages/guides/calls.md": {
         "Paid calls": "integration/test_channel_functions.py, with other functions, at an operator in this process; "
         "integration/test_x402.py",
+    },
+    "client/docs/pages/guides/app.md": {
+        "An app": "e2e/test_apps.py, with other names",
         "Programs over HTTP": "e2e/test_serve.py: a service that goes on, and its tokens",
-        "Apps": "e2e/test_apps.py, with other names",
+    },
+    "client/docs/pages/guides/model.md": {
         "Models": "integration/test_openai_local.py: the example's training takes minutes",
         "Language models": "integration/test_model_chat.py, with a smaller model",
         "Encoders": "integration/test_encoders_served.py, with smaller ones",
-        "What would cheating pay?": "test_what_the_clients_page_says_of_cheating_runs",
+    },
+    "client/docs/pages/guides/economics.md": {
+        "What would cheating pay?": "test_what_the_guide_says_of_cheating_runs",
     },
     "sdk/README.md": {
         "eigentensor: the program, its meaning, its names": "test_the_library_does_what_its_page_shows",
@@ -110,11 +128,23 @@ BLOCKS = {
         "A session at a cluster": "integration/test_cluster.py, with other programs and addresses",
         "Paid calls": "test_a_call_is_signed_as_the_page_of_the_library_shows",
     },
+    "client/docs/pages/index.md": {"EigenTensor": "the front page's three lines: integration/test_three_lines.py"},
+    "client/docs/pages/start/index.md": {
+        "Install": "e2e/test_wheel.py, from the wheel",
+        "A first paid result": "e2e/test_init.py",
+        "A function of yours": "e2e/test_readme.py",
+        "See somebody lie": "scripts/demo itself",
+    },
+    "client/docs/pages/start/notebooks.md": {"Notebooks": "e2e/test_notebooks.py, without a browser"},
     "client/examples/README.md": {
         "To begin with": "e2e/test_init.py, for each of them",
         "A language model": "e2e/test_language_model.py, a smaller one: this one's training takes minutes",
     },
 }
+
+
+def test_every_page_with_blocks_is_named() -> None:
+    assert {str(page.relative_to(ROOT)) for page in PAGES if blocks(page)} <= BLOCKS.keys()
 
 
 @pytest.mark.parametrize("page", BLOCKS)

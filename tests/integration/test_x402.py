@@ -115,9 +115,9 @@ def test_a_response_that_was_lost_or_is_wrong_is_made_good_before_the_next_payme
     assert channel.payer.count == 3 and channel.payer.amount == 3 * PRICE
 
 
-def test_the_example_of_the_clients_page_runs(channel: Channel) -> None:
-    page = ROOT / "client" / "README.md"
+def test_the_example_of_the_guide_runs(channel: Channel) -> None:
+    page = ROOT / "client/docs/pages/guides/calls.md"
     (code,) = [text for _, kind, text in blocks(page) if kind == "python" and "x402Client" in text]
     names: dict[str, Any] = {"channel": channel, "program": program_root()}
-    exec(compile(code, "README.md, x402", "exec", dont_inherit=True), names)
+    exec(compile(code, "calls.md, x402", "exec", dont_inherit=True), names)
     assert output(asyncio.run(names["call"](inputs(4))))[0] == 8

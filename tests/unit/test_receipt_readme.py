@@ -1,4 +1,4 @@
-"""A receipt verified by nothing but what client/README.md says of it: no line of EigenTensor's code is used here."""
+"""A receipt verified by nothing but what the guide to receipts says: no line of EigenTensor's code is used here."""
 
 import hashlib
 import json

@@ -2,19 +2,9 @@
 
 import pytest
 
-from support.screens.commands import commands
+from support.screens.commands import AS, commands
 from support.screens.screens import FOLDER, SCREENS, drawn
 
-#: Verbs that show what another does.
-AS = {
-    "get": "run", "cancel": "task-open", "task show": "task-result", "task cancel": "task-open", "task logs": "logs",
-    "session start": "session", "session run": "run", "session wait": "session", "session show": "session",
-    "session rewind": "session", "deploy": "app", "app show": "app", "challenge watch": "challenge-show",
-    "challenge open": "challenge-show", "receipt get": "receipt-check", "program show": "program",
-    "wallet show": "wallet", "wallet deposit": "wallet", "wallet withdraw": "wallet", "wallet fund": "wallet",
-    "operator leave": "operator-up", "channel open": "channel-show", "channel fund": "channel-show",
-    "channel leave": "channel-show", "channel close": "channel-show", "cluster top": "cluster-status",
-}  # fmt: skip
 #: Verbs that show a path, a name or a script.
 PLAIN = {
     "session states", "app list", "app rollback", "app remove", "serve token new", "serve token list",

@@ -1,7 +1,7 @@
 """A receipt: one file that says what became of a task, and carries what proves it.
 
 `Receipt` is the file; `prove` holds it to the signatures and hashes in it, without a network; `read` makes one from a
-chain, `compare` holds one to a chain. client/README.md, "Receipts", describes the format and what it proves.
+chain, `compare` holds one to a chain. client/docs/pages/guides/receipts.md describes the format and what it proves.
 """
 
 from eigentensor.receipt.evidence import tasks_of

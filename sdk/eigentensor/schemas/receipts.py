@@ -1,4 +1,4 @@
-"""Receipts as files: who vouches for what stands in client/README.md."""
+"""Receipts as files: who vouches for what stands in client/docs/pages/guides/receipts.md."""
 
 from typing import Annotated, Any, Literal
 

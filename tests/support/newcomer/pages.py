@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from support.screens.commands import commands
-from support.screens.readme import READMES, ROOT
+from support.screens.readme import PAGES, READMES, ROOT
 
 _ASSIGNED = re.compile(r"([A-Z][A-Z_]*)=(.*)", re.DOTALL)
 _CALLED = re.compile(r"@?\b(?:et|forward)\.\w+")
@@ -41,8 +41,8 @@ def places_of(words: Iterable[str], printed: str = "") -> Mapping[str, str]:
     """Where each word stands: on the page that has the most of them, else on another; or in what was `printed` from a
     command; or nowhere, which is an empty text."""
     wanted = list(words)
-    by_page = {page: [word for word in wanted if _says(code_of(page), word)] for page in READMES}
-    first = sorted(READMES, key=lambda page: -len(by_page[page]))
+    by_page = {page: [word for word in wanted if _says(code_of(page), word)] for page in [*READMES, *PAGES]}
+    first = sorted(by_page, key=lambda page: -len(by_page[page]))
     places = {word: [str(page.relative_to(ROOT)) for page in first if word in by_page[page]] for word in wanted}
     elsewhere = {word: "the command before" if _says(printed, word) else "" for word in wanted}
     return {word: places[word][0] if places[word] else elsewhere[word] for word in wanted}

@@ -1,4 +1,4 @@
-"""The commands that the README files show."""
+"""The commands that the README files and the pages of the documentation show."""
 
 import re
 import shlex
@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 READMES = sorted(p for p in ROOT.glob("**/README.md") if not {".venv", "node_modules", ".pytest_cache"} & set(p.parts))
+PAGES = sorted(ROOT.glob("client/docs/pages/**/*.md"))
 _COMMAND = re.compile(r"(?:\.venv/bin/)?(eigentensor|python) ")
 
 
@@ -13,7 +14,7 @@ def commands(readme: Path, section: str = "") -> list[list[str]]:
     """Words of each command in the blocks of a section, in order; of the whole file if none is named."""
     text = readme.read_text()
     if section:
-        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        text = re.split(rf"^#+ {re.escape(section)}\n", text, maxsplit=1, flags=re.M)[1].partition("\n## ")[0]
     fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
     blocks = [block for language, block in fenced if language != "python"]
     lines = [part for block in blocks for line in block.splitlines() for part in line.split(" && ")]
