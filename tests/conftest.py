@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import gc
 import inspect
 import json
 from collections.abc import Iterator, Mapping
@@ -41,6 +42,11 @@ def pytest_configure() -> None:
     settings.load_profile("project")
     patience = inspect.signature(httpx.get).parameters["timeout"].default  # the one that clients have, too
     patience.connect = patience.read = patience.write = patience.pool = 60.0
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: nobody looks through it for garbage again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
