@@ -1,4 +1,4 @@
-"""Kernels that tests compile go into a folder of their own, once for all tests of a run, whichever worker they are in."""
+"""Kernels that tests compile go into a folder of their own, once for all workers of a run."""
 
 import os
 from collections.abc import Iterator
