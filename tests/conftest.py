@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import gc
 import inspect
 import json
 from collections.abc import Iterator, Mapping
@@ -37,10 +38,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
 def pytest_configure() -> None:
     """The command is on the path. A loaded machine may answer late: how soon is no test's matter."""
     on_path()
-    settings.register_profile("project", deadline=None)
+    settings.register_profile("project", deadline=None, max_examples=50)
+    settings.register_profile("long", deadline=None, max_examples=1000)
     settings.load_profile("project")
     patience = inspect.signature(httpx.get).parameters["timeout"].default  # the one that clients have, too
     patience.connect = patience.read = patience.write = patience.pool = 60.0
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: nobody looks through it for garbage again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

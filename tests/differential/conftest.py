@@ -1,5 +1,6 @@
-"""Kernels that tests compile go into a folder of their own, once for all tests of a run."""
+"""Kernels that tests compile go into a folder of their own, once for all workers of a run."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,8 +11,11 @@ from support.oracles.backends import EXPECTED, Backend, backend
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(folder))
         yield
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tinygrad.runtime.support.elf import jit_loader
 
 from eigentensor import hashing
 from eigentensor.errors import ExecutionError
@@ -218,8 +219,31 @@ def test_hashes_on_arm(kind: hashing.Kind) -> None:
 @pytest.mark.parametrize("machine", [ARM, RISCV], ids=lambda machine: machine.name)
 def test_code_that_calls_a_library_is_refused(machine: Machine) -> None:
     code = machine.compiler().compile("int other(int); int kernel(int a) { return other(a) + 1; }")
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        linked(code, 0)
+    with pytest.raises(ExecutionError, match="'other' of a library"):
+        linked(code)
+
+
+#: A table, constants that are loaded as vectors and as numbers, and a function of its own.
+FAR_APART = """
+typedef float four __attribute__((vector_size(16)));
+static const double TABLE[64] = {1, 2, 3, 5, 8, 13};
+static const short HALVES[8] = {1, 2, 3}; static const int WORDS[8] = {4, 5};
+__attribute__((noinline)) static double other(int i, double x) { return TABLE[i & 63] * x + 0.1; }
+double kernel(four *p, int i) {
+  *p += (four){0.1f, 0.2f, 0.3f, 0.4f};
+  return other(i, (*p)[1]) + HALVES[i & 7] + WORDS[3 & -i] + 0.7f * i;
+}
+"""
+
+
+@pytest.mark.parametrize(("machine", "processor"), [("x86_64", "x86-64"), ("arm64", "generic")])
+def test_objects_lie_in_memory_as_tinygrad_puts_them(machine: str, processor: str) -> None:
+    code = compiling_for(machine, processor).compile(FAR_APART)
+    assert linked(code) == jit_loader(code)
+    with pytest.raises(ExecutionError, match="damaged"):
+        linked(code[:-100])
+    with pytest.raises(ExecutionError, match="not ELF"):
+        linked(b"!<arch>" + code)
 
 
 def test_a_processor_that_nobody_knows_is_named() -> None:

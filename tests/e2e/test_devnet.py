@@ -23,7 +23,9 @@ def start(words: list[str], home: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_network_ends_with_all_its_processes_and_files(home: Path, tmp_path: Path, number: int, code: int) -> None:
     with start(NETWORK, tmp_path) as process:
         assert process.stdout is not None
@@ -36,7 +38,7 @@ def test_a_network_ends_with_all_its_processes_and_files(home: Path, tmp_path: P
         _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in err
-    assert not psutil.wait_procs(family, timeout=10)[1]
+    assert not psutil.wait_procs(family, timeout=60)[1]
     assert not Path(announcement["network"]).exists()
     assert not Path(announcement["logs"]).parent.exists()
 
@@ -50,7 +52,7 @@ def test_the_death_of_one_process_ends_the_network_with_a_reason(home: Path, tmp
         _, err = process.communicate(timeout=60)
     assert process.returncode == 10
     assert "error  chain ended with code -9" in err
-    assert not psutil.wait_procs(family, timeout=10)[1]
+    assert not psutil.wait_procs(family, timeout=60)[1]
 
 
 def test_a_second_network_of_the_same_name_is_refused(net: Devnet) -> None:

@@ -102,7 +102,7 @@ def test_two_clients_and_two_workers_over_tls_with_everything_in_a_process_of_it
     entries = load_log(p.folder / "log")
     assert moved(entries) == sent(entries) == 2 * 8 * 8 * 4
     assert {e.who for e in entries if e.event == "PLAN" and "call" in e.detail} == {"WORKER w1", "WORKER w2"}
-    assert p.done("down").returncode == 0 and p.started[0].wait(10) == 0
+    assert p.done("down").returncode == 0 and p.started[0].wait(60) == 0
     gone = p.done("status")
     assert gone.returncode == 10 and "no cluster answers at unix:" in gone.stderr
 

@@ -253,14 +253,14 @@ def test_who_brings_a_new_program_lets_others_pass(
     def slow(self: LocalBackend, uuid: str) -> Any:
         if uuid == "ab" * 32:
             begun.set()
-            go_on.wait(20)
+            go_on.wait(60)
         return program(self, uuid)
 
     monkeypatch.setattr(LocalBackend, "program", slow)
     with ThreadPoolExecutor(1) as pool:
         cold = pool.submit(http.post, "/execute_graph_on_gpu", json={**body, "program": "ab" * 32})
         try:
-            assert begun.wait(20)
+            assert begun.wait(60)
             assert http.post("/execute_graph_on_gpu", json=body).status_code == 200
             assert not cold.done()
         finally:
@@ -279,7 +279,7 @@ def test_what_is_quick_waits_for_its_turn_where_it_holds_nobody_up(
 
     def slow(self: executing.Executor, *arguments: Any) -> Any:
         begun.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return run(self, *arguments)
 
     monkeypatch.setattr(executing.Executor, "run", slow)
@@ -288,7 +288,7 @@ def test_what_is_quick_waits_for_its_turn_where_it_holds_nobody_up(
         texts = [body + " " * asking.SMALL, body]  # what is large is read elsewhere, and begins there
         first = pool.submit(http.post, "/execute_graph_on_gpu", content=texts[0], headers=headers)
         try:
-            assert begun.wait(20)
+            assert begun.wait(60)
             second = pool.submit(http.post, "/execute_graph_on_gpu", content=texts[1], headers=headers)
             for _ in range(20):  # the second is asked for meanwhile
                 assert http.get("/v1/tasks").status_code == 200

@@ -90,7 +90,7 @@ def test_a_call_that_arrives_before_the_one_before_it_is_sent_again(both: Both) 
 
     def around(handler: Handler, sent: httpx.Request) -> httpx.Response:
         if first.acquire(blocking=False):
-            assert refused.wait(20)
+            assert refused.wait(60)
             return handler(sent)
         response = handler(sent)
         if not response.is_success:

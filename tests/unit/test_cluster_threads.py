@@ -17,7 +17,7 @@ def test_as_many_jobs_are_done_at_a_time_as_there_are_threads_and_their_results_
         with lock:
             busy += 1
             most = max(most, busy)
-        both.wait(20)
+        both.wait(60)
         with lock:
             busy -= 1
         return 7
@@ -37,7 +37,7 @@ def test_errors_are_those_of_the_work_and_what_has_not_begun_at_the_end_is_not_d
 
     def waits() -> bool:
         begun.set()
-        return over.wait(20)
+        return over.wait(60)
 
     async def main() -> None:
         threads = Threads(1, "test")
@@ -46,7 +46,7 @@ def test_errors_are_those_of_the_work_and_what_has_not_begun_at_the_end_is_not_d
         with pytest.raises(ZeroDivisionError):
             await aside(lambda: 1 // 0)
         first, second = threads.run(waits), threads.run(lambda: True)
-        await aside(lambda: begun.wait(20))
+        await aside(lambda: begun.wait(60))
         threads.close()
         over.set()
         assert await first

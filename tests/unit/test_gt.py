@@ -471,11 +471,11 @@ def test_scopes_are_a_threads_own(sent: list[Segment]) -> None:
     def other() -> None:
         with gt.signal.context("theirs"):
             entered.set()
-            looked.wait(10)
+            looked.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     numbers(x + 1)
     looked.set()
     thread.join()

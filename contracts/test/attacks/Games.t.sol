@@ -94,6 +94,7 @@ contract GameAttacksTest is GameFixture {
     }
 
     /// @dev Invariant 29. In each block either the player can move or its clock can be called, never both, never neither.
+    /// forge-config: default.fuzz.runs = 64
     function testFuzz_Attack14_NoBlockIsBothPlayersOrNobodys(uint256 number, uint256 waited) public {
         Script memory script = _script(LIE);
         (Order memory order,) = _claimed(script, 1);
@@ -116,6 +117,7 @@ contract GameAttacksTest is GameFixture {
 
     /// @dev Whoever keeps the players' transactions out for less than their clocks, in whatever portions, changes no end
     /// and nobody's money.
+    /// forge-config: default.fuzz.runs = 64
     function testFuzz_Attack14_CensorshipWithinTheClocksChangesNothing(uint256 seed) public {
         Script memory script = _script(HOSTILE);
         (Order memory order, bytes32 task) = _claimed(script, 1);

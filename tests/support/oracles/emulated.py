@@ -132,7 +132,7 @@ class Emulated:
         """Where object code lies from the next call on, once; at the beginning of a page, as in a device."""
         if code not in self.codes:
             self.end += -self.end % PAGE
-            self.codes[code] = self._place(linked(code, self.end))
+            self.codes[code] = self._place(linked(code))
         return self.codes[code]
 
     def call(self, written: Pieces, table: tuple[int, int, int], read: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -230,7 +230,7 @@ def _whole(size: int) -> int:
 
 def _executable(code: bytes) -> bytes:
     """An object as a file that starts at its first byte: one segment, which may be written and executed."""
-    image, size = linked(code, ENTRY), 64 + 56
+    image, size = linked(code), 64 + 56
     head = struct.pack("<16sHH", code[:16], 2, struct.unpack_from("<H", code, 18)[0])
     head += struct.pack("<IQQQ", 1, ENTRY, 64, 0) + code[48:52] + struct.pack("<6H", 64, 56, 1, 0, 0, 0)
     head += struct.pack("<IIQQQQQQ", 1, 7, PAGE, ENTRY, ENTRY, len(image), len(image), PAGE)

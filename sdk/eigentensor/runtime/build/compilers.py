@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, Self
 
@@ -131,6 +130,8 @@ def with_headers(text: str, files: Iterable[Path]) -> str:
 
 def check_release() -> None:
     """Raises ExecutionError if tinygrad is another release than the one that this package was held to."""
+    from importlib import metadata  # takes long, and a sealed process asks for nothing
+
     if (release := metadata.version("tinygrad")) != TINYGRAD:
         raise ExecutionError(
             f"tinygrad {release} is installed, {TINYGRAD} is expected", fix=f"pip install tinygrad=={TINYGRAD}"

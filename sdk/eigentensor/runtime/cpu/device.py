@@ -1,15 +1,13 @@
-"""tinygrad's CPU device as far as it is used: object code in executable memory, and the table that runs it."""
+"""A processor as a device: object code in executable memory, and the table that runs it."""
 
 import ctypes
 import mmap
+import platform
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tinygrad.device import TinyELF
-from tinygrad.helpers import Target
-from tinygrad.runtime.ops_cpu import CPUProgram
 
 from eigentensor.errors import ExecutionError
 from eigentensor.runtime.cpu.linking import linked
@@ -23,22 +21,27 @@ LINE = 64
 DESK = 16
 
 
-class Code(CPUProgram):  # type: ignore[misc]
-    """Object code in memory. It is linked with nothing: code that calls a function of a library is refused."""
+class Code:
+    """Object code in memory, for as long as this is held. It is linked with nothing: code that calls a function of a
+    library is refused, by an ExecutionError."""
 
     def __init__(self, code: bytes) -> None:
-        try:
-            super().__init__(None, TinyELF(code, "kernel", Target("CPU"), ()))
-        except (RuntimeError, NotImplementedError, StopIteration, ValueError) as error:
-            raise ExecutionError(f"object code cannot be loaded: {error}") from error
+        image = linked(code)
+        if not image:
+            raise ExecutionError("object code cannot be loaded: it is empty")
+        access = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+        self._memory = mmap.mmap(-1, len(image), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, access)
+        self._memory.write(image)
+        #: Where the code begins in memory, for the driver's table.
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        if (clear := _clear_cache()) is not None:
+            clear(ctypes.c_void_p(self.address), ctypes.c_void_p(self.address + len(image)))
 
-    def _load(self, lib: bytes, base: int = 0) -> bytes:
-        return linked(lib, base)
 
-    @property
-    def address(self) -> int:
-        """Where the code begins in memory, for the driver's table."""
-        return int(self.addr)
+@cache
+def _clear_cache() -> Any:
+    """Shows a processor what was written as code; that of x86 sees it."""
+    return None if platform.machine() in ("x86_64", "AMD64") else ctypes.CDLL("libgcc_s.so.1")["__clear_cache"]
 
 
 @lru_cache(maxsize=4096)

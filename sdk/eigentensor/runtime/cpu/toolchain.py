@@ -1,4 +1,4 @@
-"""clang: what it is, what it compiles for, and C text to object code. tinygrad's CPU device says which processor."""
+"""clang: what it is, what it compiles for, and C text to object code."""
 
 import json
 import platform
@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tinygrad.runtime.support.compiler_cpu import ClangCompiler
 
 from eigentensor import clang
 from eigentensor.errors import ExecutionError, LimitError
@@ -32,12 +31,13 @@ FLAGS = (
     # the text has its vectors; looking for more, clang 14 ends with a signal at some kernels of bools
     "-fno-slp-vectorize",
 )  # fmt: skip
-#: Flags of a family of processors, by tinygrad's name.
+#: Flags of a family of processors, by tinygrad's name, with clang's name of the processor.
 OF_MACHINE = {
     # clang 14 computes wrong bits with the instructions for halves, which nothing here needs
-    "x86_64": ("-mprefer-vector-width=512", "-mno-avx512fp16"),
+    "x86_64": ("-march={}", "-mprefer-vector-width=512", "-mno-avx512fp16"),
+    "arm64": ("-ffixed-x18", "-mcpu={}"),  # the register belongs to the system
     # code stays as long as it is, so that places in it are known
-    "riscv64": ("-mno-relax",),
+    "riscv64": ("-march={}", "-mno-relax"),
 }
 HERE = Path(__file__).parent
 
@@ -129,16 +129,17 @@ def local() -> Toolchain:
 def compiling_for(machine: str, processor: str) -> Toolchain:
     """The compiler of this machine for any: `machine` is tinygrad's name of a family, `processor` clang's of one in it.
 
-    Raises ExecutionError if there is no clang, or if tinygrad or clang does not know the processor.
+    Raises ExecutionError if there is no clang, or if it or clang does not know the processor.
     """
     command = clang.path()
     if command is None:
         raise ExecutionError("clang is not installed", fix=clang.FIX)
-    try:
-        arguments = ClangCompiler([machine, processor]).args
-    except RuntimeError as error:
-        raise ExecutionError(f"the CPU device does not know this processor: {error}") from error
-    flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *arguments, *OF_MACHINE.get(machine, ()))
+    if machine not in OF_MACHINE:
+        raise ExecutionError(f"the CPU device does not know the processor {machine}")
+    if (machine, processor) == ("riscv64", "native"):
+        processor = "rv64g"  # clang 14 does not ask
+    of_machine = (flag.format(processor) for flag in OF_MACHINE[machine])
+    flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *of_machine)
     # what `native` means here, in full; from a fixed folder, since clang names the one in which it was started
     done = _run([command, *flags, "-###", "-"], b"", cwd="/")
     shown = done.stderr.decode(errors="replace")
