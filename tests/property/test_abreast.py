@@ -56,7 +56,7 @@ def weights_of(example: Example) -> Arrays:
 
 
 @given(st.integers(0, (1 << 32) - 1), st.integers(2, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_executions_side_by_side_have_the_bits_of_each_alone(seed: int, count: int) -> None:
     example = generate(seed)
     executions, weights = several(example, count, seed), weights_of(example)

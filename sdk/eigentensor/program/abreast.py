@@ -146,7 +146,9 @@ class _Making:
         pattern = call.body, places, tuple(a in joined for a in call.arguments), row is None
         if pattern not in self._lowered:
             arrays = tuple(Array(n, *program.parameter(call.arguments[n])) for n in places)
-            self._lowered[pattern] = self._body(call.body, arrays, {n for n in places if call.arguments[n] in joined}, row)
+            self._lowered[pattern] = self._body(
+                call.body, arrays, {n for n in places if call.arguments[n] in joined}, row
+            )
         body, arrays, variables = self._lowered[pattern]
 
         def key(argument: int) -> Hashable:
@@ -157,7 +159,7 @@ class _Making:
         names = {n: program.variables[v].name for n, v in enumerate(call.variables)}
         return Lowered(
             body,
-            tuple(array._replace(key=key(call.arguments[array.key])) for array in arrays),
+            tuple(array._replace(key=key(call.arguments[int(str(array.key))])) for array in arrays),
             tuple(v._replace(name=named(names.get(int(v.name or -1), ""), row or 0)) for v in variables),
         )
 

@@ -138,7 +138,9 @@ class CompiledGraph:
             inputs = dict(zip(numbers, bind(records, tensors, variables, repeat), strict=True))
             held = {n: _in_place(b, states) for n, b in enumerate(self.program.buffers) if b.role is Role.STATE}
             self.kept = Kept.NONE
-            self.loaded.run_in(inputs, held, (iteration_values(self.program, variables or {}, t) for t in range(repeat)))
+            self.loaded.run_in(
+                inputs, held, (iteration_values(self.program, variables or {}, t) for t in range(repeat))
+            )
             return {name: self.loaded.read(result) for name, result in self.program.outputs.items()}
 
     def room(self, states: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]:
