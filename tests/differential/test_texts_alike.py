@@ -97,7 +97,7 @@ def test_chats_that_are_decoded_together_have_the_tokens_of_each_alone(
         ((SYSTEM, FIRST, SECOND, THIRD)[n % 4] + [n], Sampling(0.9, seed=n, top_k=20 * (n % 2)), 1 + n % 5)
         for n in range(8)
     ]
-    alone = [asyncio.run(chats.write(prompt, nothing, "", *how))[1] for prompt, *how in asked]
+    alone = [asyncio.run(chats.write(prompt, nothing, "", sampling, piece))[1] for prompt, sampling, piece in asked]
     chats.decoding.widen(3)
     runs = Counter[int]()
     run = Decoding._run
@@ -110,8 +110,8 @@ def test_chats_that_are_decoded_together_have_the_tokens_of_each_alone(
 
     async def together() -> list[list[int]]:
         started = []
-        for prompt, *how in asked:
-            started.append(asyncio.create_task(chats.write(prompt, nothing, "", *how)))
+        for prompt, sampling, piece in asked:
+            started.append(asyncio.create_task(chats.write(prompt, nothing, "", sampling, piece)))
             await asyncio.sleep(0.01)  # others are in the middle of their texts
         started.append(left := asyncio.create_task(chats.write(FIRST, nothing)))
         await asyncio.sleep(0.02)
