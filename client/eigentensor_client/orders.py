@@ -12,8 +12,9 @@ from eigentensor.economics import WAD, Parameters
 from eigentensor.economics.words import read_rate
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program.codec import encode
-from eigentensor.program.cost import costs
+from eigentensor.program.cost import costs, game_work
 from eigentensor.program.model import Program
+from eigentensor.program.products import products
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from eigentensor.task.order import NONE, Order
 from eigentensor.wire import Object, Rate, Root, Wei, read
@@ -296,6 +297,10 @@ def plan(
         memory=estimate_memory_requirements(work.program, repeat=work.repeat)["CPU"],
         results=cost.result_bytes,
         repeat=work.repeat,
+        products=products(work.program),
+        game=game_work(work.program),
+        witness=cost.largest_witness,
+        referee_gas=cost.largest_gas,
         min_price=order.min_price,
         max_price=order.max_price,
         hold=order.ramp_start,

@@ -39,6 +39,15 @@ class Plan(Object, schema="eigentensor.plan/1"):
     """Bytes of outputs and new states."""
     repeat: int
     """How many times the program is executed."""
+    products: str | None
+    """How weights of eight bits are multiplied: `integers`, as they are, `floats`, as what they stand for, or `integers
+    and floats`; null without such weights."""
+    game: int
+    """Operations that a player of a game about the result evaluates at most, beside executing it again."""
+    witness: Size
+    """Bytes of the longest step that the referee may have to see."""
+    referee_gas: int
+    """The gas of the dearest step that it may have to compute."""
     min_price: Paid
     """Wei offered at first."""
     max_price: Paid

@@ -307,7 +307,11 @@ def show_deployed(screen: Screen, app: "App", program: "Program", price: str, ba
 
     command = curl(app, program, base, tokens=tokens)
     serve = "eigentensor serve --local" if app.market is None else "eigentensor serve"
-    lines = facts([*rows_of(app), ["a task", price], *urls_of(app)]), f"while `{serve}` runs, this asks it:", command
+    lines = (
+        facts([*rows_of(app, program), ["a task", price], *urls_of(app)]),
+        f"while `{serve}` runs, this asks it:",
+        command,
+    )
     screen.result("eigentensor.app/1", {**app.to_json(), "curl": command}, *lines)
 
 
@@ -321,8 +325,12 @@ def _served(data: Path | None) -> tuple[str, bool]:
     return f"http://{name}:{settings.port}", bool(Tokens(settings.tokens))
 
 
-def rows_of(app: "App") -> list[list[str]]:
-    """What people read of an app."""
+def rows_of(app: "App", program: "Program") -> list[list[str]]:
+    """What people read of an app, which is of this program."""
+    from eigentensor.program.products import products
+    from eigentensor_client.verbs.planned import PRODUCTS
+
+    how = products(program)
     model = [["model", f"{app.model.kind}, tokenizer {app.model.tokenizer}"]] if app.model else []
     rows = [["rows", f"1 to {app.rows.count} in a request, of {', '.join(app.rows.inputs)}"]] if app.rows else []
     market = f"network {app.market.network}, chain {app.market.domain.chain_id}" if app.market else "this machine"
@@ -332,6 +340,7 @@ def rows_of(app: "App") -> list[list[str]]:
         ["deployed", app.created],
         ["program", app.program],
         *([word, root] for word, root in roots.items() if root),
+        *([["products", PRODUCTS[how]]] if how else []),
         *model,
         *rows,
         ["executed by", market],
@@ -377,10 +386,12 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show an app: what it is made of, its versions, where it is served."""
+    from eigentensor.program.codec import decode
+
     there = _apps(data)
     one, versions, served = there.get(name, version), there.versions(name), there.get(name).version
     numbers = ", ".join(f"{number}, served" if number == served else str(number) for number in versions)
-    rows = [*rows_of(one), ["versions", numbers], *urls_of(one)]
+    rows = [*rows_of(one, decode(there.store.read(one.program))), ["versions", numbers], *urls_of(one)]
     Screen(as_json=json).result(
         "eigentensor.app/1", {**one.to_json(), "versions": versions, "served": served}, facts(rows)
     )

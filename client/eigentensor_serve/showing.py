@@ -5,7 +5,8 @@ from typing import Any
 
 from eigentensor.program import Program
 from eigentensor.program.codec import encode
-from eigentensor.program.cost import costs
+from eigentensor.program.cost import costs, game_work
+from eigentensor.program.products import products
 from eigentensor.task import objects as schemas
 from eigentensor_client.results import Plan
 from eigentensor_serve.backend import Ask
@@ -62,4 +63,8 @@ def _size(uuid: str, program: Program, repeat: int) -> dict[str, Any]:
         "memory": estimate_memory_requirements(program, repeat=repeat)["CPU"],
         "results": cost.result_bytes,
         "repeat": repeat,
+        "products": products(program),
+        "game": game_work(program),
+        "witness": cost.largest_witness,
+        "referee_gas": cost.largest_gas,
     }

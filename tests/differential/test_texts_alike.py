@@ -1,20 +1,23 @@
 """Texts that begin alike: the beginning is read once, and each has the tokens that it has when all of it is read."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eigentensor.runtime import CompiledGraph
 from eigentensor_client import writing
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models import writing as models
 from eigentensor_models.folder import read_network
 from eigentensor_serve.apps.registry import App
+from eigentensor_serve.openai import decoding
+from eigentensor_serve.openai.decoding import Decoding
+from eigentensor_serve.openai.here import Here
 from eigentensor_serve.openai.prefixes import Prefixes
-from eigentensor_serve.openai.texts import Compiled, Here, Programs
+from eigentensor_serve.openai.programs import Programs
 from support.vectors.models import FOLDER
 
 CONTEXT, COUNT, CHUNK = 96, 12, 8
@@ -28,25 +31,37 @@ class Chats:
     def __init__(self, name: str) -> None:
         both = models.programs(read_network(FOLDER / name), CONTEXT)
         app = App("x", 1, "", "writer", reader="reader")
-        self.programs, self.first = Programs(app, both.writer.program, both.reader.program), dict(both.writer.states)
-        writer = CompiledGraph(both.writer.program, both.writer.weights, keep_states=True)
-        self.compiled = Compiled(writer, CompiledGraph(both.reader.program, both.reader.weights))
+        self.programs = Programs(app, both.writer.program, both.reader.program)
+        weights, first = dict(both.writer.weights), dict(both.writer.states)
+        self.decoding = Decoding(self.programs, weights, first, asyncio.Lock())
         self.prefixes = Prefixes[Any](1 << 20)
 
     def written(self, *parts: Sequence[int], alone: bool = False, caller: str = "") -> tuple[int, list[int]]:
         """From where on a prompt was read, and what was written after it."""
-        return asyncio.run(self._written([token for part in parts for token in part], alone, caller))
-
-    async def _written(self, prompt: list[int], alone: bool, caller: str) -> tuple[int, list[int]]:
         prefixes = Prefixes[Any](0) if alone else self.prefixes
-        here, tokens = Here(self.programs, self.compiled, self.first, caller, prefixes), list[int]()
-        begun = position = await here.begin(prompt)
-        read = writing.reading(CONTEXT, prompt, position, self.programs.chunk, SAMPLING, NAMES)
-        if read is not None:
-            tokens, position = read.new(await here.write(read)), read.last
-        rest = prompt[position:]
-        step = writing.step(CONTEXT, position, rest, COUNT - len(tokens), SAMPLING, NAMES)
-        return begun, tokens + step.new(await here.write(step))
+        return asyncio.run(self.write([token for part in parts for token in part], prefixes, caller))
+
+    async def write(
+        self,
+        prompt: list[int],
+        prefixes: Prefixes[Any],
+        caller: str = "",
+        sampling: Sampling = SAMPLING,
+        piece: int = 12,
+    ) -> tuple[int, list[int]]:
+        """The same, so many tokens with each step."""
+        async with self.decoding.room() as room:
+            here, tokens = Here(self.decoding, room, caller, prefixes), list[int]()
+            begun = position = await here.begin(prompt)
+            read = writing.reading(CONTEXT, prompt, position, self.programs.chunk, sampling, NAMES)
+            if read is not None:
+                tokens, position = read.new(await here.write(read)), read.last
+            rest = prompt[position:]
+            while len(tokens) < COUNT:
+                step = writing.step(CONTEXT, position, rest, min(piece, COUNT - len(tokens)), sampling, NAMES)
+                tokens += step.new(await here.write(step))
+                position, rest = step.last, []
+            return begun, tokens
 
 
 @pytest.mark.slow
@@ -67,3 +82,41 @@ def test_what_texts_have_in_common_is_read_once(name: str, monkeypatch: pytest.M
         prompt = [token for part in parts for token in part]
         assert chats.written(prompt) == (position, chats.written(prompt, alone=True)[1]), position
     assert chats.written(SYSTEM, FIRST, caller="another")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["llama3", pytest.param("gemma3", marks=pytest.mark.slow)])
+def test_chats_that_are_decoded_together_have_the_tokens_of_each_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come and go, write pieces of different lengths at different places, and each reads its prompt meanwhile."""
+    monkeypatch.setattr(models, "CHUNK", CHUNK)
+    monkeypatch.setattr(decoding, "WIDTHS", (3,))
+    monkeypatch.setattr(decoding, "AT_ONCE", 3)
+    chats, nothing = Chats(name), Prefixes[Any](0)
+    asked = [
+        ((SYSTEM, FIRST, SECOND, THIRD)[n % 4] + [n], Sampling(0.9, seed=n, top_k=20 * (n % 2)), 1 + n % 5)
+        for n in range(8)
+    ]
+    alone = [asyncio.run(chats.write(prompt, nothing, "", sampling, piece))[1] for prompt, sampling, piece in asked]
+    chats.decoding.widen(3)
+    runs = Counter[int]()
+    run = Decoding._run
+
+    def counted(self: Decoding, group: Sequence[Any], repeat: int) -> Any:
+        runs[len(group)] += 1
+        return run(self, group, repeat)
+
+    monkeypatch.setattr(Decoding, "_run", counted)
+
+    async def together() -> list[list[int]]:
+        started = []
+        for prompt, sampling, piece in asked:
+            started.append(asyncio.create_task(chats.write(prompt, nothing, "", sampling, piece)))
+            await asyncio.sleep(0.01)  # others are in the middle of their texts
+        started.append(left := asyncio.create_task(chats.write(FIRST, nothing)))
+        await asyncio.sleep(0.02)
+        left.cancel()
+        return [(await task)[1] for task in started[:-1]]
+
+    assert asyncio.run(together()) == alone
+    assert runs[1] and runs[3], runs

@@ -1,5 +1,6 @@
 """Deployed apps as paid tasks: each answer names its task, budgets hold, and a chat goes on from task to task."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +18,19 @@ from eigentensor.chain import to_wei
 from eigentensor.receipt import Receipt
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
 from eigentensor_client import byte_pairs
+from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, escrow
 from eigentensor_client.writing import Sampling, Text
 from eigentensor_local.devnet import Devnet, Party
-from eigentensor_serve.apps.deployment import deploy_local, deploy_paid, read_parts, with_rows
+from eigentensor_models import writing as models
+from eigentensor_serve.apps.deployment import deploy_local, deploy_paid, read_named, read_parts, with_rows
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.settings import Settings
 from language.decoder import Shape, drawn
 from language.writing import writing
 from support.stories.served import served
+from support.vectors.model_texts import FOLDER
 
 pytestmark = pytest.mark.slow
 
@@ -120,3 +124,29 @@ def test_a_chat_in_paid_tasks_says_what_the_program_says_here(
         chunks = list(ai.chat.completions.create(**asked, stream=True))
         assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == content
         assert len(chunks[-1].model_extra["eigentensor"]["tasks"]) == len(tasks)
+
+
+def test_a_long_prompt_is_a_paid_task_of_its_own_and_each_task_is_checked_and_proven(
+    url: str, apps: Apps, deploying: Client, net: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program that reads is accepted, executed, re-executed by a verifier, and its receipt proven by executing it
+    again; the one that writes goes on from the states that it left."""
+    monkeypatch.setattr(models, "CHUNK", 20)
+    expected = json.loads((FOLDER / "qwen2" / "expected.json").read_text())
+    parts = read_named(str(FOLDER / "qwen2"), deploying.gateway, None, None, None, apps, 128)
+    app, _ = deploy_paid(deploying, apps, "qwen", parts, replace(TERMS, check_rate=10**18), "checked")
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=1200) as ai:
+        answer: Any = ai.chat.completions.create(
+            model="qwen", messages=expected["chats"][0][0], temperature=0, max_tokens=6
+        )
+    content, tasks = answer.choices[0].message.content, answer.model_extra["eigentensor"]["tasks"]
+    assert content and expected["text"].startswith(content)
+    receipts = [httpx.get(url + task["receipt"], timeout=60).content for task in tasks]
+    programs = [Receipt.from_bytes(receipt).order.program.hex() for receipt in receipts]
+    assert programs == [app.reader, app.program], "51 tokens in chunks, with the one that follows them; then the rest"
+    for number, receipt in enumerate(receipts):
+        assert tasks[number]["state"].endswith("checked(1)")
+        (path := tmp_path / f"{number}.receipt").write_bytes(receipt)
+        with pytest.raises(SystemExit) as ended:
+            main(["receipt", "check", str(path), "--deep", "--network", str(net.network.name)])
+        assert ended.value.code == 0

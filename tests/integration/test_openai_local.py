@@ -20,8 +20,8 @@ from eigentensor_client.cli import main
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling, Step, Text
 from eigentensor_serve.apps.deployment import Here, deploy_local, read_named, read_parts
 from eigentensor_serve.apps.registry import Apps
-from eigentensor_serve.openai import texts as openai_texts
-from eigentensor_serve.openai.texts import WRITERS, Values
+from eigentensor_serve.openai.decoding import CHATS, Values
+from eigentensor_serve.openai.here import Here as LocalText
 from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
@@ -148,7 +148,7 @@ def test_many_texts_at_once_do_not_mix(ai: openai.OpenAI, page: str) -> None:
 
 def test_streams_that_are_left_early_keep_nobody_waiting(ai: openai.OpenAI, page: str) -> None:
     asked: dict[str, Any] = {"model": page, "messages": [{"role": "user", "content": "a"}], "temperature": 0}
-    for _ in range(2 * WRITERS):
+    for _ in range(2 * CHATS):
         with ai.chat.completions.create(**asked, stream=True) as stream:
             next(stream)
     assert ai.chat.completions.create(**asked).choices[0].message.content
@@ -180,13 +180,13 @@ def test_an_answer_that_nobody_reads_is_not_written_any_further(
     chat_graph: GraphProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     steps: list[Step] = []
-    write = openai_texts.Here.write
+    write = LocalText.write
 
-    async def counted(self: openai_texts.Here, step: Step) -> Values:
+    async def counted(self: LocalText, step: Step) -> Values:
         steps.append(step)
         return await write(self, step)
 
-    monkeypatch.setattr(openai_texts.Here, "write", counted)
+    monkeypatch.setattr(LocalText, "write", counted)
     monkeypatch.setenv("EIGENTENSOR_CACHE_DIR", str(tmp_path / "blobs"))
     deploy_page(Apps(tmp_path), chat_graph)
     asked = {"model": "page", "messages": [{"role": "user", "content": "a"}], "temperature": 0, "stream": stream}

@@ -13,14 +13,25 @@ if TYPE_CHECKING:
     from eigentensor_client.results import Plan
 
 
+#: What a plan says of weights of eight bits.
+PRODUCTS = {
+    "integers": "of integers: what is multiplied with weights of eight bits is quantised",
+    "floats": "of floats: weights of eight bits are multiplied out",
+    "integers and floats": "of integers where weights of eight bits allow it, else of floats",
+}
+
+
 def plan_lines(plan: "Plan", amount: Amount, pace: Pace, cast: Sequence[str] = ()) -> list[Table]:
     """The plan, times at the pace of its chain; `cast` is what was float64 and is float32."""
+    from eigentensor.dispute.refusal import RATE
+
     many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
     gain = amount(plan.max_price + plan.value_at_risk)
     rows = [
         ["program", plan.program],
         *([["float32", f"instead of float64: {', '.join(cast)}"]] if cast else []),
         ["work", f"{plan.evaluations:,} evaluations in {plan.calls:,} calls"],
+        *([["products", PRODUCTS[plan.products]]] if plan.products else []),
         ["bytes", f"{plan.upload:,} up, {plan.results:,} down; {plan.memory:,} in memory"],
         ["asked", _asked(plan, amount)],
         ["price", _price(plan, amount)],
@@ -36,6 +47,8 @@ def plan_lines(plan: "Plan", amount: Amount, pace: Pace, cast: Sequence[str] = (
         ["", f"noticed by a check: {_rounded(plan.detection)}; without bribes, cheating does not pay for gains "
              f"up to {gain}"],
         ["", f"{amount(plan.penalty)} if it accepts and gives no result"],
+        ["a dispute", f"executes it again, computes {plan.game / RATE:.1f} s more at most, and shows the referee one "
+                      f"step: at most {plan.witness:,} bytes, {plan.referee_gas:,} gas"],
     ]  # fmt: skip
     return [facts(rows)]
 

@@ -21,7 +21,8 @@ from eigentensor_serve.apps.registry import App
 from eigentensor_serve.ledger import Job
 from eigentensor_serve.openai.chat import Answer, ChatRequest, TextRequest, read
 from eigentensor_serve.openai.errors import of_problem
-from eigentensor_serve.openai.texts import Programs, Writers
+from eigentensor_serve.openai.programs import Programs
+from eigentensor_serve.openai.texts import Writers
 
 _log = structlog.get_logger(__name__)
 

@@ -31,6 +31,10 @@ class Prefixes(Generic[Kept]):
         self._entries: OrderedDict[Beginning, _Entry[Kept]] = OrderedDict()
         self._lock = Lock()
 
+    def holds(self, size: int) -> bool:
+        """Whether what is so large may be kept at all."""
+        return size <= self._limit
+
     def add(
         self, of: Hashable, tokens: Sequence[int], kept: Kept, size: int = 1, *, does_for_less: bool = False
     ) -> None:

@@ -1,11 +1,12 @@
 """Texts being written by an app: step by step, each from the states that the one before it left."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Protocol
 
 import numpy as np
 import structlog
@@ -14,21 +15,21 @@ from starlette.concurrency import run_in_threadpool
 from eigentensor.errors import ChannelError, NotYet, WrongReceipt, WrongResult
 from eigentensor.program import Program, Role
 from eigentensor.reexecution.inputs import load_role
-from eigentensor.runtime import CompiledGraph
-from eigentensor_client.writing import RECENT, Step
+from eigentensor_client.steps import in_thread
+from eigentensor_client.writing import Step
 from eigentensor_serve import asking
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.models import OUTPUT
-from eigentensor_serve.apps.registry import App
 from eigentensor_serve.backend import Ask
 from eigentensor_serve.ledger import Job
+from eigentensor_serve.openai.decoding import Decoding, Values
+from eigentensor_serve.openai.here import Here
 from eigentensor_serve.openai.prefixes import Prefixes
+from eigentensor_serve.openai.programs import Programs
 
-WRITERS = 4  #: texts that this machine writes at a time
-READS = 8  #: chunks that this machine reads at once: nobody may wait for the answer any more
+APPS = 4  #: whose programs stay compiled on this machine
 REPLAYS = 2  #: times that a text is executed again from its beginning at another operator
 _ROOTS = 4096  # of states that operators keep
-Values = np.ndarray[Any, Any]
 #: What ends a call at an operator: another one may have the text.
 _FAILURES = (ChannelError, WrongReceipt, WrongResult)
 _log = structlog.get_logger(__name__)
@@ -48,37 +49,6 @@ class Writer(Protocol):
 
     async def write(self, step: Step) -> Values:
         """All tokens so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """The programs of an app that writes."""
-
-    app: App
-    writer: Program
-    reader: Program | None
-
-    @classmethod
-    def of(cls, deployed: Deployed, app: App) -> Self:
-        """As they are deployed."""
-        return cls(app, deployed.program(app), deployed.reader(app))
-
-    @property
-    def chunk(self) -> int:
-        """How many positions are read at once."""
-        return self.reader.variables[0].stride if self.reader else 1
-
-    def by(self, stride: int) -> tuple[Program, str]:
-        """The one that reads so much at once, and its uuid."""
-        if stride == 1:
-            return self.writer, self.app.program
-        assert self.reader is not None and self.app.reader is not None
-        return self.reader, self.app.reader
-
-    @property
-    def goes_back(self) -> bool:
-        """Whether states that have read more will do."""
-        return not any(name.startswith(RECENT) for name in self.writer.new_states)
 
 
 @dataclass(slots=True)
@@ -191,83 +161,13 @@ class Paid:
         return outcome.outputs[OUTPUT]
 
 
-@dataclass(slots=True)
-class Compiled:
-    """An app's programs, ready to be executed by one text at a time."""
-
-    writer: CompiledGraph
-    reader: CompiledGraph | None
-
-
-@dataclass(slots=True)
-class Here:
-    """This machine executes the steps; the states stay where they are."""
-
-    programs: Programs
-    compiled: Compiled
-    states: Mapping[str, Values] | None
-    caller: str
-    prefixes: Prefixes[Mapping[str, Values]]
-    prompt: Sequence[int] = ()
-    stops: tuple[int, ...] = ()
-    jobs: list[Job] = field(default_factory=list)
-
-    async def begin(self, prompt: Sequence[int]) -> int:
-        """As `Writer.begin`: states that have read more will do, too, unless they forget."""
-        self.prompt, chunk = prompt, self.programs.chunk
-        if self.compiled.reader is None:
-            return 0
-        alike = self.prefixes.alike(self._of, prompt, chunk)
-        found = alike if self.programs.goes_back else self.prefixes.longest(self._of, prompt, chunk)
-        if not self.programs.goes_back:  # what several texts have in common is worth keeping, and so is each whole
-            self.stops = ((alike or (0, None))[0], len(prompt) // chunk * chunk)
-        if found is None:
-            return 0
-        position, self.states = found
-        return position
-
-    async def most(self, stride: int = 1) -> int:
-        """Of the program; of chunks as many as take some seconds."""
-        return self.compiled.writer.program.max_repeat if stride == 1 else READS
-
-    async def write(self, step: Step) -> Values:
-        """The outputs of a step that this machine executes."""
-        done = 0
-        while done < step.repeat:
-            position = step.variables["position"] + done * step.stride
-            stop = min((stop for stop in self.stops if position < stop < step.last), default=None)
-            part = step.part(done, step.repeat if stop is None else (stop - position) // step.stride)
-            tokens = await run_in_threadpool(self._execute, part)
-            done += part.repeat
-        return tokens
-
-    def _execute(self, part: Step) -> Values:
-        given = {**(self.states or {}), **part.inputs}
-        if part.stride == 1:
-            self.states = None  # they stay there
-            return self.compiled.writer.run(given, part.variables, part.repeat).outputs[OUTPUT]
-        assert self.compiled.reader is not None
-        results = self.compiled.reader.run(given, part.variables, part.repeat)
-        self.states = results.states
-        read = min(part.last, len(self.prompt)) // part.stride * part.stride
-        if part.last == read or self.programs.goes_back:
-            size, tokens = sum(array.nbytes for array in results.states.values()), self.prompt[:read]
-            self.prefixes.add(self._of, tokens, results.states, size, does_for_less=self.programs.goes_back)
-        return results.outputs[OUTPUT]
-
-    @property
-    def _of(self) -> Hashable:
-        app = self.programs.app
-        return self.caller, app.program, app.reader, app.weights, app.states
-
-
 class Writers:
-    """Lends what executes the steps of a text; here a few compiled programs, each to one text at a time."""
+    """Lends what executes the steps of a text; here the programs of the apps that were asked last stay compiled."""
 
     def __init__(self, deployed: Deployed) -> None:
         self._deployed = deployed
-        self._idle: list[tuple[App, Compiled]] = []
-        self._turns = asyncio.Semaphore(WRITERS)
+        self._decodings = OrderedDict[Hashable, Decoding]()
+        self._making, self._turn = asyncio.Lock(), asyncio.Lock()
         self._left = Prefixes[str](_ROOTS)
         self._here = Prefixes[Mapping[str, Values]](deployed.service.settings.max_prefixes)
 
@@ -277,32 +177,26 @@ class Writers:
         if not self._deployed.service.backend.is_local:
             yield Paid(self._deployed, programs, caller, key, self._left)
             return
+        decoding = await self._decoding(programs)
+        async with decoding.room() as room:
+            yield Here(decoding, room, caller, self._here)
+
+    async def _decoding(self, programs: Programs) -> Decoding:
+        """The programs of an app, compiled; the ones used last stay."""
         app = programs.app
-        async with self._turns:
-            compiled = self._taken(app)
-            if compiled is None:
-                compiled = await run_in_threadpool(self._compiled, programs)
-            try:
-                first = await run_in_threadpool(self._named, app.states, programs.writer, Role.STATE)
-                yield Here(programs, compiled, first, caller, self._here)
-            finally:
-                self._idle = [(app, compiled), *self._idle][:WRITERS]
+        name = app.program, app.reader, app.weights, app.states
+        async with self._making:
+            if name not in self._decodings:
+                self._decodings[name] = await in_thread(self._compiled, programs)
+            self._decodings.move_to_end(name)
+            while len(self._decodings) > APPS:
+                self._decodings.popitem(last=False)
+            return self._decodings[name]
 
-    def _taken(self, app: App) -> Compiled | None:
-        for place, (of, compiled) in enumerate(self._idle):
-            if (of.program, of.reader, of.weights) == (app.program, app.reader, app.weights):
-                del self._idle[place]
-                return compiled
-        return None
-
-    def _compiled(self, programs: Programs) -> Compiled:
-        weights, device = (
-            self._named(programs.app.weights, programs.writer, Role.WEIGHT),
-            self._deployed.service.settings.device,
-        )
-        writer = CompiledGraph(programs.writer, weights, device=device, keep_states=True)
-        reader = None if programs.reader is None else CompiledGraph(programs.reader, weights, device=device)
-        return Compiled(writer, reader)
+    def _compiled(self, programs: Programs) -> Decoding:
+        weights = self._named(programs.app.weights, programs.writer, Role.WEIGHT)
+        first = self._named(programs.app.states, programs.writer, Role.STATE)
+        return Decoding(programs, weights, first, self._turn, self._deployed.service.settings.device)
 
     def _named(self, name: str | None, program: Program, role: Role) -> dict[str, Values]:
         return {} if name is None else load_role(self._deployed.service.store.path(name), program, role)

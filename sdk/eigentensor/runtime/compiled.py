@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import BindingError, ExecutionError
-from eigentensor.program.binding import Results, bind, iteration_values
-from eigentensor.program.model import Program, Role, Variable
+from eigentensor.numerics.floats import canonical
+from eigentensor.program.binding import Results, bind, bind_one, iteration_values
+from eigentensor.program.model import Buffer, Program, Role, Variable
 from eigentensor.runtime import devices
 from eigentensor.runtime.build.kernels import Compiler
 from eigentensor.runtime.memory.plan import refuse_over
@@ -119,6 +120,36 @@ class CompiledGraph:
             outputs = {name: self.loaded.read(result) for name, result in self.program.outputs.items()}
             return Results(outputs, {} if self.keep_states else self._states())
 
+    def run_in(
+        self,
+        states: Mapping[str, NDArray[Any]],
+        tensors: Mapping[str, ArrayLike],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+    ) -> dict[str, NDArray[Any]]:
+        """The outputs of a run from the states that these arrays hold, which hold the new states afterwards: programs
+        that have states in common go on from each other in the same memory. A processor writes there in place.
+
+        The arrays are what `room` gives, or written by a run of such a program; an error leaves something in between.
+        Raises BindingError as `run`, and for arrays of another layout.
+        """
+        with self.lock:
+            numbers, records = self.inputs
+            inputs = dict(zip(numbers, bind(records, tensors, variables, repeat), strict=True))
+            held = {n: _in_place(b, states) for n, b in enumerate(self.program.buffers) if b.role is Role.STATE}
+            self.kept = Kept.NONE
+            self.loaded.run_in(
+                inputs, held, (iteration_values(self.program, variables or {}, t) for t in range(repeat))
+            )
+            return {name: self.loaded.read(result) for name, result in self.program.outputs.items()}
+
+    def room(self, states: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]:
+        """Memory for `run_in` with copies of these states, as a run would store them. Raises BindingError if they do
+        not fit."""
+        buffers = [b for b in self.program.buffers if b.role is Role.STATE]
+        given = bind(replace(self.program, buffers=tuple(buffers), variables=()), {**self.first_states, **states})
+        return {b.name: canonical(b.dtype, a).copy().reshape(b.shape) for b, a in zip(buffers, given, strict=True)}
+
     def states(self) -> dict[str, NDArray[Any]]:
         """The states that the last run left, copied. Raises ExecutionError if none are kept."""
         with self.lock:
@@ -147,6 +178,15 @@ class CompiledGraph:
     def _with_buffers(self, numbers: Sequence[int], variables: tuple[Variable, ...]) -> Program:
         """The program's records of these numbers, for binding them alone."""
         return replace(self.program, buffers=tuple(self.program.buffers[i] for i in numbers), variables=variables)
+
+
+def _in_place(buffer: Buffer, states: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The array of a state, flat, in its own memory. Raises BindingError."""
+    array = states.get(buffer.name)
+    if array is None or not array.flags.carray:
+        raise BindingError(f"state {buffer.name!r} has no memory to be changed in place", fix="Make it with `room`.")
+    bind_one(buffer, array)  # it has the dtype and the shape
+    return array.reshape(-1)
 
 
 def load_bound(path: Path, program: Program) -> dict[str, NDArray[Any]]:

@@ -104,6 +104,15 @@ class Loaded(Protocol):
         left are. The arrays are not written. `watch` observes calls.
         """
 
+    def run_in(
+        self,
+        arrays: Mapping[int, NDArray[Any]],
+        states: Mapping[int, NDArray[Any]],
+        values: Iterable[tuple[int, ...]],
+    ) -> None:
+        """As `run`, from states in these flat arrays, which hold the new ones afterwards; nothing is left to go on
+        from."""
+
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote, shaped. A later run writes over it only if that goes on from the states it left, or
         into memory that it was loaded with."""

@@ -57,6 +57,17 @@ class Interpreted:
                     watch.observe(pauses[call], result)
             known |= self._left()
 
+    def run_in(
+        self,
+        arrays: Mapping[int, NDArray[Any]],
+        states: Mapping[int, NDArray[Any]],
+        values: Iterable[tuple[int, ...]],
+    ) -> None:
+        """As `run`, from states in these arrays, into which the new ones are copied. Raises as `run`."""
+        self.run({**arrays, **states}, values)
+        for number, array in self._left().items():
+            states[number][:] = array
+
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote, shaped, as a new array."""
         return self.written[result.buffer].reshape(result.shape).copy()

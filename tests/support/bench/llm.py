@@ -1,6 +1,6 @@
 """Tokens per second of language models by kinds of their blocks, beside llama.cpp with the same file: in turn.
 
-    scripts/bench llm [--peer PYTHON] [--one] [--layers N] [SHAPE:KIND …]
+    scripts/bench llm [--peer PYTHON] [--one] [--layers N] [--chats 1,4,16] [SHAPE:KIND …]
 
 SHAPE is qwen3-0.6b or gemma-3-270m, KIND one of F32, Q8_0, Q4_0, Q4_K. Files have random weights, written by the
 library gguf; PYTHON is one that has it, and llama-cpp-python for a peer, built for this processor: without that its
@@ -9,6 +9,8 @@ here and the likeliest token there. `float` multiplies blocks out, `integer` qua
 llama.cpp does. GB/s is what the faster one reads of the file, beside what this processor's memory gives to as many
 threads that only read. MB is what the program needs beside the weights' bytes. --one gives one thread to each and
 counts the processor's time instead of the wall's: the figures of a busy machine. --layers N takes the first N layers.
+--chats shows instead the tokens per second of so many chats together, by one run for all, each with its own position
+and seed; all of their tokens are held to those of each chat alone.
 """
 
 import argparse
@@ -17,23 +19,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
+from eigentensor.program.abreast import abreast, named
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models import gguf
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.writing import programs
-from support.bench.pairs import say, seconds
+from eigentensor_serve.openai.decoding import AT_ONCE
+from support.bench.pairs import in_turn, say, seconds
 
 PEER = Path(__file__).with_name("llm_peer.py")
 TOKENS, CONTEXT, ROUNDS = 32, 256, 5
@@ -72,6 +77,35 @@ def ours(path: Path, threads: int, clock: Callable[[], float], *, integer: bool)
     return lambda: seconds(lambda: compiled.run(inputs, {"position": 0}, TOKENS), clock), needed
 
 
+def chatting(
+    path: Path, counts: Sequence[int], threads: int, clock: Callable[[], float], *, integer: bool
+) -> list[float]:
+    """Tokens per second of so many chats together, a run for all of them. Raises AssertionError for other tokens."""
+    writer = programs(network_of(gguf.read(path), path.name), CONTEXT, integer=integer).writer
+    prompt, names = np.full(CONTEXT + 1, -1, np.int32), (*SAMPLED, *LIMITS)
+    inputs = [{"prompt": prompt, **Sampling(0.8, seed=n).inputs(names)} for n in range(max(counts))]
+    alone = CompiledGraph(writer.program, writer.weights, threads=threads)
+    expected = [alone.run({**of, **writer.states}, {"position": n}, AT_ONCE).outputs for n, of in enumerate(inputs)]
+    ways: dict[str, Callable[[], object]] = {}
+    for count in counts:
+        rows = range(count)
+        wide = alone if count == 1 else CompiledGraph(abreast(writer.program, count), writer.weights, threads=threads)
+        call = named if count > 1 else _alone
+        given = {call(name, row): array for row in rows for name, array in inputs[row].items()}
+        places = {call("position", row): row for row in rows} | {named("", row): row for row in rows if count > 1}
+        room = wide.room({call(name, row): array for row in rows for name, array in writer.states.items()})
+        run = partial(wide.run_in, room, given, places, AT_ONCE)
+        written = run()
+        assert all(np.array_equal(written[call("output", row)], expected[row]["output"]) for row in rows)
+        ways[f"{count}"] = run
+    times = in_turn(ways, ROUNDS, 1, clock)
+    return [count * AT_ONCE / times[f"{count}"] for count in counts]
+
+
+def _alone(name: str, _: int) -> str:
+    return name
+
+
 @contextmanager
 def theirs(python: str, path: Path, threads: int, *, one: bool) -> Iterator[Way | None]:
     """The same by llama.cpp; None if that is not there."""
@@ -98,13 +132,20 @@ def reading(threads: int, clock: Callable[[], float]) -> Way:
     return lambda: seconds(lambda: list(pool.map(np.bitwise_or.reduce, parts)), clock)
 
 
-def measure(name: str, threads: int, python: str, folder: Path, layers: int | None, *, one: bool) -> None:
+def written(name: str, python: str, folder: Path, layers: int | None) -> Path:
+    """The file of a shape and a kind, with so many layers, or all."""
     shape_name, kind = name.split(":")
-    shape, clock = SHAPES[shape_name], time.process_time if one else time.perf_counter
+    shape = SHAPES[shape_name]
     shape = replace(shape, layers=min(layers or shape.layers, shape.layers))
     path = folder / f"{shape_name}-{shape.layers}-{kind}.gguf"
     if not path.exists():
         subprocess.run([python, str(PEER), "write", str(path), json.dumps(asdict(shape)), kind], check=True)
+    return path
+
+
+def measure(name: str, threads: int, python: str, folder: Path, layers: int | None, *, one: bool) -> None:
+    clock = time.process_time if one else time.perf_counter
+    path, kind = written(name, python, folder, layers), name.split(":")[1]
     ways: dict[str, Way] = {"memory": reading(threads, clock)}
     ways["float"], needed = ours(path, threads, clock, integer=False)
     if kind != "F32":
@@ -126,16 +167,36 @@ def measure(name: str, threads: int, python: str, folder: Path, layers: int | No
     )  # fmt: skip
 
 
+def measure_chats(
+    name: str, threads: int, python: str, folder: Path, layers: int | None, counts: Sequence[int], *, one: bool
+) -> None:
+    clock = time.process_time if one else time.perf_counter
+    path = written(name, python, folder, layers)
+    for integer in (False, True) if not name.endswith(":F32") else (False,):
+        say(
+            f"{name} {threads} {'integer' if integer else 'float'}",
+            *chatting(path, counts, threads, clock, integer=integer),
+        )
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(usage=__doc__)
     arguments.add_argument("names", nargs="*", default=NAMES)
     arguments.add_argument("--peer", default=sys.executable)
     arguments.add_argument("--one", action="store_true")
     arguments.add_argument("--layers", type=int)
+    arguments.add_argument("--chats", type=lambda text: [int(count) for count in text.split(",")])
     options = arguments.parse_args()
-    say("tokens/s", "float", "integer", "llama.cpp", "× of that", "GB/s", "memory", "MB more")
+    of_model: dict[str, Any] = {"python": options.peer, "layers": options.layers, "one": options.one}
+    if options.chats:
+        say("tokens/s", *(f"{count} chats" for count in options.chats))
+    else:
+        say("tokens/s", "float", "integer", "llama.cpp", "× of that", "GB/s", "memory", "MB more")
     with tempfile.TemporaryDirectory() as folder:
-        take = partial(measure, python=options.peer, folder=Path(folder), layers=options.layers, one=options.one)
+        of_model["folder"] = Path(folder)
+        take: Callable[[str, int], None] = partial(measure, **of_model)
+        if options.chats:
+            take = partial(measure_chats, counts=options.chats, **of_model)
         for name in options.names:
             for threads in (1,) if options.one else (1, 2):
                 take(name, threads)

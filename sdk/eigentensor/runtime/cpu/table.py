@@ -86,6 +86,21 @@ class Table:
             self.turn = next_turn(self.plan, self.turn)
         del held  # held until here
 
+    def run_in(self, arrays: Arrays, states: Arrays, values: Iterable[tuple[int, ...]]) -> None:
+        """As `run`, from states in these arrays, which hold the new ones afterwards: in place, as between two
+        iterations."""
+        new = {n: self.program.new_states[self.program.buffers[n].name].buffer for n in states}
+        if len(set(new.values())) == len(states):
+            self.turn = next_turn(self.plan, 0)
+            self.results = self._point({new[n]: array for n, array in states.items()})
+            self.run(arrays, values)
+        else:  # of two that become one, both lie nowhere
+            self.run({**arrays, **states}, values)
+        for number, array in states.items():
+            written = self.results[self.memories[self.last][new[number]]]
+            if written is not array:
+                array[:] = written
+
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote."""
         array = self.results[self.memories[self.last][result.buffer]].reshape(result.shape)

@@ -20,6 +20,7 @@ LINES = 2400  #: instructions in a tile: longer ones compile slowly and spill
 SHARES = 8  #: parts of a call that threads can share evenly, if it is worth sharing
 NEARLY = 1.02
 STREAM = 1 << 18  #: bytes of a tensor that a core's own cache does not keep from one run to the next
+FEW = 16  #: results that what is read once is for, at most
 STRIPES = 4  #: places of memory that a processor fetches ahead from at once, whatever else it does
 
 
@@ -94,8 +95,9 @@ class Tiling:
 
     @cached_property
     def streams(self) -> frozenset[int]:
-        """Loads, side by side along the vector, of large tensors of which every element is read for one result."""
-        large = {axis for axis, extent in enumerate(self.body.output_ranges) if extent > 1} - {self.vector}
+        """Loads, side by side along the vector, of large tensors of which every element is read for a few results."""
+        many = {axis for axis, extent in enumerate(self.body.output_ranges) if extent > FEW}
+        large = {axis for axis in (*many, self.row) if axis not in (None, self.vector)}
         return frozenset(
             number
             for number, i in enumerate(self.body.instructions)

@@ -193,6 +193,17 @@ class Launches:
             self.turn = next_turn(self.plan, self.turn)
         self.queue.wait()
 
+    def run_in(
+        self,
+        arrays: Mapping[int, NDArray[Any]],
+        states: Mapping[int, NDArray[Any]],
+        values: Iterable[tuple[int, ...]],
+    ) -> None:
+        """As `run`, from states in these arrays, into which the new ones are copied."""
+        self.run({**arrays, **states}, values)
+        for number, array in states.items():
+            array[:] = self._read(self.program.new_states[self.program.buffers[number].name].buffer)
+
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote, as a new array."""
         return self._read(result.buffer).reshape(result.shape)
