@@ -14,7 +14,7 @@ from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
 from eigentensor_models.matrices import DTYPES, matrix_of
-from eigentensor_models.quantised import Quantised, Weight
+from eigentensor_models.quantised import Kept, Quantised, Weight
 from eigentensor_models.sampling import allowed, sampled
 
 #: Tokens that are read at once, at most.
@@ -99,20 +99,23 @@ def programs(network: Network, context: int, *, integer: bool = False) -> Progra
 
     Raises BindingError for a context that the model was not made for, or integers that it does not have.
     """
-    writer, weights = writer_of(network, context, integer=integer)
+    writer, parts, weights = writer_of(network, context, integer=integer)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
     both = ((writer.write, 1), (writer.read, writer.chunk))
-    return Programs(*(_captured(function, inputs, writer, weights, network, stride) for function, stride in both))
+    return Programs(*(_captured(function, inputs, writer, parts, weights, stride) for function, stride in both))
 
 
 def scoring(network: Network, context: int, count: int = 1, *, integer: bool = False) -> GraphProgram:
     """The program that scores what follows a token, or each of a chunk of `count`; its states are keys and values."""
-    writer, weights = writer_of(network, context, integer=integer)
-    return _captured(writer.scored, {"tokens": np.zeros(count, np.int32)}, writer, weights, network, count)
+    writer, parts, weights = writer_of(network, context, integer=integer)
+    return _captured(writer.scored, {"tokens": np.zeros(count, np.int32)}, writer, parts, weights, count)
 
 
-def writer_of(network: Network, context: int, *, integer: bool = False) -> tuple[Writer, dict[str, Tensor]]:
-    """A writer over tensors that stand for the weights, and these by name."""
+def writer_of(
+    network: Network, context: int, *, integer: bool = False
+) -> tuple[Writer, dict[str, Weight], dict[str, Tensor]]:
+    """A writer over tensors that stand for the weights; the weights of its programs, and what stands for them, by
+    name."""
     architecture = network.architecture
     if not 2 <= context <= architecture.context:
         raise BindingError(
@@ -124,28 +127,25 @@ def writer_of(network: Network, context: int, *, integer: bool = False) -> tuple
             "the model has no quantised matrix to multiply with integers",
             fix="Leave --integer out, or take a GGUF file of the model with blocks, such as Q8_0.",
         )
-    stand_ins = {name: Tensor.empty(*w.shape, dtype=DTYPES[w.dtype]) for name, w in _parts(network).items()}
-    matrices = {
-        name: matrix_of(name, kept, stand_ins, integer=integer)
-        for name, kept in network.weights.items()
-        if len(kept.shape) > 1
-    }
-    vectors = {name: stand_ins[name] for name, kept in network.weights.items() if len(kept.shape) == 1}
-    return Writer(Decoder(architecture, matrices, vectors), context), stand_ins
+    whole = {name: _for_integers(kept) if integer else kept for name, kept in network.weights.items()}
+    parts = {part: weight for name, kept in whole.items() for part, weight in kept.parts(name).items()}
+    stand_ins = {name: Tensor.empty(*w.shape, dtype=DTYPES[w.dtype]) for name, w in parts.items()}
+    matrices = {name: matrix_of(name, kept, stand_ins) for name, kept in whole.items() if len(kept.shape) > 1}
+    vectors = {name: stand_ins[name] for name, kept in whole.items() if len(kept.shape) == 1}
+    return Writer(Decoder(architecture, matrices, vectors), context), parts, stand_ins
+
+
+def _for_integers(kept: Kept) -> Kept:
+    """Rows of a matrix lie side by side; several matrices in one are multiplied out."""
+    return replace(kept, beside=True) if isinstance(kept, Quantised) and len(kept.shape) == 2 else kept
 
 
 def _captured(
-    function: Callable[..., Tensor], inputs: Mapping[str, Any], writer: Writer, weights: dict[str, Tensor], of: Network,
-    stride: int,
+    function: Callable[..., Tensor], inputs: Mapping[str, Any], writer: Writer, parts: Mapping[str, Weight],
+    weights: Mapping[str, Tensor], stride: int,
 ) -> GraphProgram:  # fmt: skip
     repeats = -(-writer.context // stride)
     variables = {"position": (0, (repeats - 1) * stride, stride)}
     tensors = {**weights, **writer.states()}
     graph = capture(function, inputs, tensors, variables=variables, max_repeat=repeats)
-    parts = _parts(of)
     return replace(graph, weights={name: parts[name].array for name in graph.weights})
-
-
-def _parts(network: Network) -> dict[str, Weight]:
-    """The weights of the program."""
-    return {part: weight for name, kept in network.weights.items() for part, weight in kept.parts(name).items()}

@@ -31,7 +31,7 @@ def tensors_of(name: str, kept: Kept) -> tuple[Matrix, dict[str, Tensor]]:
     parts = {part: Tensor(np.array(weight.array)) for part, weight in kept.parts(name).items()}
     if not isinstance(kept, Quantised):
         parts[name] = parts[name].bitcast(TYPES[kept.array.dtype.type])
-    return matrix_of(name, kept, parts, integer=False), parts
+    return matrix_of(name, kept, parts), parts
 
 
 def turned(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
