@@ -100,7 +100,7 @@ class Quantised:
     def arrays(self) -> Mapping[str, Array]:
         """The tensors of a program by their names in the matrix, made anew from the file: (…, rows, blocks, …) each.
 
-        With `beside`, 16 rows at a time: four neighbours of each row, then those of the next one, (rows / 16, blocks, …,
+        With `beside`, 16 rows at a time: four neighbours of each row, then those of the next, (rows / 16, blocks, …,
         16, 4), bytes that are 128 more than meant if they had a sign; of what is no element (rows / 16, blocks, …, 16).
         Rows that are missing to the last 16 are zeros.
         """
