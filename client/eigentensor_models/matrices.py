@@ -9,7 +9,7 @@ from typing import Protocol
 from tinygrad import Tensor, dtypes
 
 from eigentensor.numerics.dtypes import DType
-from eigentensor_models.blocks import ELEMENTS, OFFSETS, PRODUCTS, Activations
+from eigentensor_models.blocks import ELEMENTS, OFFSETS, PRODUCTS, Activations, apart
 from eigentensor_models.quantised import Kept, Quantised
 
 #: tinygrad's names for what files have.
@@ -64,22 +64,14 @@ class Floats:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Blocks of a kind, by their fields as `quantised.KINDS` has them: (rows, blocks, …) each. With `integer`, products
-    are those of integers: what is multiplied with the matrix is quantised first."""
+    """Blocks of a kind, by their fields as `quantised.KINDS` has them: (rows, blocks, …) each."""
 
     kind: str
     fields: Mapping[str, Tensor]
-    integer: bool = False
 
     def product(self, x: Tensor) -> Tensor:
         """x (…, columns) → (…, rows), in float32."""
-        if not self.integer:
-            return _product(x, ELEMENTS[self.kind](self.fields))
-        by = Activations(x)
-        lanes = _lanes(PRODUCTS[self.kind](self.fields, by))
-        if self.kind in OFFSETS:
-            lanes = lanes - _lanes(OFFSETS[self.kind](self.fields, by))
-        return lanes.sum(-1).reshape(*x.shape[:-1], -1)
+        return _product(x, ELEMENTS[self.kind](self.fields))
 
     def rows(self, numbers: Tensor) -> Tensor:
         """Rows by their numbers, int32 (…) → float32 (…, columns)."""
@@ -95,11 +87,41 @@ class Blocks:
         return Floats(ELEMENTS[self.kind](flat).reshape(*axes, -1))
 
 
-def matrix_of(name: str, kept: Kept, tensors: Mapping[str, Tensor], *, integer: bool) -> Matrix:
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """Blocks of rows that lie side by side, so many rows; products are those of integers: what is multiplied with the
+    matrix is quantised first."""
+
+    kind: str
+    fields: Mapping[str, Tensor]
+    count: int
+
+    def product(self, x: Tensor) -> Tensor:
+        """x (…, columns) → (…, rows), in float32."""
+        by = Activations(x)
+        terms = PRODUCTS[self.kind](self.fields, by)
+        sums = terms.sum(tuple(range(2, terms.ndim - 2))).contiguous().sum(2)
+        if self.kind in OFFSETS:
+            less = OFFSETS[self.kind](self.fields, by)
+            sums = sums - less.sum(tuple(range(2, less.ndim - 1)))
+        return sums.contiguous().flatten(1)[:, : self.count].reshape(*x.shape[:-1], -1)
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """Rows by their numbers, int32 (…) → float32 (…, columns)."""
+        return Blocks(self.kind, {name: apart(field) for name, field in self.fields.items()}).rows(numbers)
+
+    def chosen(self, numbers: Tensor) -> Matrix:
+        """There are no several matrices whose rows lie side by side."""
+        raise NotImplementedError
+
+
+def matrix_of(name: str, kept: Kept, tensors: Mapping[str, Tensor]) -> Matrix:
     """The matrix that is kept under a name, of the tensors by their names that it is in a program."""
-    if isinstance(kept, Quantised):
-        return Blocks(kept.kind, {field: tensors[f"{name}.{field}"] for field in kept.arrays}, integer)
-    return Floats(tensors[name])
+    if not isinstance(kept, Quantised):
+        return Floats(tensors[name])
+    prefix = f"{name}."
+    fields = {part.removeprefix(prefix): tensor for part, tensor in tensors.items() if part.startswith(prefix)}
+    return Integers(kept.kind, fields, kept.shape[0]) if kept.beside else Blocks(kept.kind, fields)
 
 
 def _product(x: Tensor, whole: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ byte, but for scales of six bits, which get eight.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy.typing as npt
 from eigentensor.numerics.dtypes import DType
 
 Array = npt.NDArray[Any]
+BESIDE = 16  #: rows of a matrix that may lie side by side: as many as the lanes of the widest vectors
+FOUR = 4  #: neighbours of a row that stay together
 _DTYPES = {np.dtype(np.int8): DType.INT8, np.dtype(np.uint8): DType.UINT8, np.dtype(np.float16): DType.FLOAT16}
 
 
@@ -62,10 +64,8 @@ class Kind:
         return self.fields.itemsize
 
     def split(self, data: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> "Quantised":
-        """The bytes of the blocks of a matrix (…, rows, columns) as tensors, (…, rows, blocks, …) each."""
-        blocks = data.view(self.fields).reshape(*shape[:-1], -1)
-        arrays = self.unpacked({name: np.ascontiguousarray(blocks[name]) for name in self.fields.names or ()})
-        return Quantised(self.name, shape, arrays)
+        """The matrix (…, rows, columns) whose blocks have these bytes, which are not read yet."""
+        return Quantised(self.name, shape, data.view(self.fields).reshape(*shape[:-1], -1))
 
 
 #: `scale` multiplies a whole block, `offset` is subtracted of it; `scales`, `factors` and `offsets` are for its parts.
@@ -83,13 +83,32 @@ KINDS = {
 }  # fmt: skip
 
 
+#: Fields of which each byte belongs to elements: one, or some bits to each of several.
+_OF_ELEMENTS = ("values", "high")
+
+
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """A matrix in blocks of a kind, (…, rows, columns): tensors by their names in it, (…, rows, blocks, …) each."""
+    """A matrix in blocks of a kind, (…, rows, columns); with `beside`, its rows lie side by side in a program."""
 
     kind: str
     shape: tuple[int, ...]
-    arrays: Mapping[str, Array]
+    blocks: Array
+    beside: bool = False
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """The tensors of a program by their names in the matrix, made anew from the file: (…, rows, blocks, …) each.
+
+        With `beside`, 16 rows at a time: four neighbours of each row, then those of the next, (rows / 16, blocks, …,
+        16, 4), bytes that are 128 more than meant if they had a sign; of what is no element (rows / 16, blocks, …, 16).
+        Rows that are missing to the last 16 are zeros.
+        """
+        blocks, kind = self.blocks, KINDS[self.kind]
+        if self.beside and (missing := -len(blocks) % BESIDE):
+            blocks = np.concatenate([blocks, np.zeros((missing, *blocks.shape[1:]), blocks.dtype)])
+        arrays = kind.unpacked({name: np.ascontiguousarray(blocks[name]) for name in kind.fields.names or ()})
+        return {name: _beside(name, array) for name, array in arrays.items()} if self.beside else arrays
 
     def parts(self, name: str) -> dict[str, Weight]:
         """The tensors of a program that it is, by their names."""
@@ -97,7 +116,16 @@ class Quantised:
 
     def of_rows(self, changed: Callable[[Array], Array]) -> "Quantised":
         """The same with its rows in the order that `changed` gives an array's first axis."""
-        return Quantised(self.kind, self.shape, {name: changed(array) for name, array in self.arrays.items()})
+        return replace(self, blocks=changed(self.blocks))
+
+
+def _beside(name: str, array: Array) -> Array:
+    is_whole = name in _OF_ELEMENTS
+    if is_whole:
+        unsigned = array.view(np.uint8) ^ np.uint8(128) if array.dtype == np.int8 else array
+        array = unsigned.view(np.uint32)
+    turned = np.ascontiguousarray(np.moveaxis(array.reshape(-1, BESIDE, *array.shape[1:]), 1, -1))
+    return turned.view(np.uint8).reshape(*turned.shape, FOUR) if is_whole else turned
 
 
 Kept = Weight | Quantised

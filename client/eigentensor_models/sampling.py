@@ -21,19 +21,23 @@ def threefry(key: Tensor, first: Tensor, second: Tensor) -> Tensor:
 
 #: The likeliest token counts so much in the sums of probabilities, which are exact.
 UNIT = 1 << 24
-BITS = 4  #: of a limit that one look at all tokens finds
+BITS = 3  #: of a limit that one look at all tokens finds
+LANES = 16  #: amounts are added in so many sums, each of its own tokens: integers, exact in any order
 
 
 def nearest(distance: Tensor, amounts: Tensor, enough: Tensor) -> Tensor:
     """Which tokens (n,) are among the nearest that amount to `enough` together, all that are as near as the last one
     included: those for which what is nearer amounts to less. Distances are not negative, amounts are integers."""
-    bits = distance.bitcast(dtypes.uint32).reshape(1, -1)  # in the order of the distances
+    bits = distance.bitcast(dtypes.uint32)  # in the order of the distances, the first one 0
+    more = (0, -distance.shape[0] % LANES)
+    lanes, amounts = (t.pad((more,)).reshape(1, -1, LANES) for t in (bits, amounts))
     limit = Tensor([0], dtype=dtypes.uint32)
-    for shift in range(32 - BITS, -1, -BITS):
-        steps = Tensor([n << shift for n in range(1, 1 << BITS)], dtype=dtypes.uint32)
-        nearer = (bits < (limit + steps).reshape(-1, 1)).where(amounts.reshape(1, -1), 0).sum(1)
+    for above in range(31, 0, -BITS):
+        shift = max(0, above - BITS)
+        steps = Tensor([n << shift for n in range(1, 1 << above - shift)], dtype=dtypes.uint32)
+        nearer = (lanes < (limit + steps).reshape(-1, 1, 1)).where(amounts, 0).sum(1).contiguous().sum(1)
         limit = (limit + (nearer < enough).sum().cast(dtypes.uint32) * steps[:1]).contiguous()
-    return bits.flatten() <= limit
+    return bits <= limit
 
 
 def allowed(scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
@@ -42,7 +46,7 @@ def allowed(scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -
     distance = (scores.max().contiguous() - scores).contiguous()
     best = (top_k < 1) | nearest(distance, Tensor.ones(scores.shape[0], dtype=dtypes.int32), top_k)
     likely = (distance / temperature.maximum(1e-6) * -1).exp() * UNIT
-    shares = best.where(likely.cast(dtypes.int64), 0).contiguous()
+    shares = best.where(likely.cast(dtypes.int32), 0).contiguous().cast(dtypes.int64)
     wanted = top_p * shares.sum().cast(dtypes.float32)
     enough = wanted.ceil().cast(dtypes.int64).contiguous()
     return best & ((top_p >= 1) | nearest(distance, shares, enough))

@@ -1,8 +1,9 @@
 """The programs of a model: one reads the token at a position and writes the next one, one reads a chunk of tokens at
 once (`eigentensor_client.writing`)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ from tinygrad import Tensor, UOp, dtypes
 
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.errors import BindingError
+from eigentensor.numerics.storage import STORAGE
+from eigentensor.program.model import Program, Role
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
+from eigentensor_models.known import get, key_of, put
 from eigentensor_models.matrices import DTYPES, matrix_of
-from eigentensor_models.quantised import Quantised, Weight
+from eigentensor_models.quantised import Kept, Quantised
 from eigentensor_models.sampling import allowed, sampled
 
 #: Tokens that are read at once, at most.
@@ -94,58 +98,73 @@ class Programs:
 
 
 def programs(network: Network, context: int, *, integer: bool = False) -> Programs:
-    """The programs of a model for texts of so many tokens; its weights are mapped, not read. With `integer`, quantised
-    matrices are multiplied with integers.
+    """The programs of a model for texts of so many tokens; its weights are mapped, or made as they lie in a program.
+    What was captured on this machine before is not captured again. With `integer`, quantised matrices are multiplied
+    with integers.
 
     Raises BindingError for a context that the model was not made for, or integers that it does not have.
     """
-    writer, weights = writer_of(network, context, integer=integer)
+    source = _Source(network, context, integer=integer)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
-    both = ((writer.write, 1), (writer.read, writer.chunk))
-    return Programs(*(_captured(function, inputs, writer, weights, network, stride) for function, stride in both))
+    return Programs(source.program("write", inputs, 1), source.program("read", inputs, min(CHUNK, context)))
 
 
 def scoring(network: Network, context: int, count: int = 1, *, integer: bool = False) -> GraphProgram:
     """The program that scores what follows a token, or each of a chunk of `count`; its states are keys and values."""
-    writer, weights = writer_of(network, context, integer=integer)
-    return _captured(writer.scored, {"tokens": np.zeros(count, np.int32)}, writer, weights, network, count)
+    return _Source(network, context, integer=integer).program("scored", {"tokens": np.zeros(count, np.int32)}, count)
 
 
-def writer_of(network: Network, context: int, *, integer: bool = False) -> tuple[Writer, dict[str, Tensor]]:
-    """A writer over tensors that stand for the weights, and these by name."""
-    architecture = network.architecture
-    if not 2 <= context <= architecture.context:
-        raise BindingError(
-            f"a context of {context} tokens: the model was made for 2 to {architecture.context}",
-            fix="Choose a shorter one with --context.",
-        )
-    if integer and not any(isinstance(kept, Quantised) for kept in network.weights.values()):
-        raise BindingError(
-            "the model has no quantised matrix to multiply with integers",
-            fix="Leave --integer out, or take a GGUF file of the model with blocks, such as Q8_0.",
-        )
-    stand_ins = {name: Tensor.empty(*w.shape, dtype=DTYPES[w.dtype]) for name, w in _parts(network).items()}
-    matrices = {
-        name: matrix_of(name, kept, stand_ins, integer=integer)
-        for name, kept in network.weights.items()
-        if len(kept.shape) > 1
-    }
-    vectors = {name: stand_ins[name] for name, kept in network.weights.items() if len(kept.shape) == 1}
-    return Writer(Decoder(architecture, matrices, vectors), context), stand_ins
+class _Source:
+    """What programs of a network are made of: its matrices as they lie in a program, and a writer over tensors that
+    stand for them."""
+
+    def __init__(self, network: Network, context: int, *, integer: bool) -> None:
+        """Raises BindingError, as `programs`."""
+        self.architecture, self.context = network.architecture, context
+        if not 2 <= context <= self.architecture.context:
+            raise BindingError(
+                f"a context of {context} tokens: the model was made for 2 to {self.architecture.context}",
+                fix="Choose a shorter one with --context.",
+            )
+        if integer and not any(isinstance(kept, Quantised) for kept in network.weights.values()):
+            raise BindingError(
+                "the model has no quantised matrix to multiply with integers",
+                fix="Leave --integer out, or take a GGUF file of the model with blocks, such as Q8_0.",
+            )
+        self.kept = {name: _for_integers(kept) if integer else kept for name, kept in network.weights.items()}
+        self.parts = {part: weight for name, kept in self.kept.items() for part, weight in kept.parts(name).items()}
+
+    def program(self, name: str, inputs: Mapping[str, Any], stride: int) -> GraphProgram:
+        """That of a method of `Writer`, of which a repeat moves by so many positions."""
+        shapes = {part: (weight.dtype, weight.shape) for part, weight in self.parts.items()}
+        given = {of: (array.dtype, array.shape) for of, array in inputs.items()}
+        kinds = {of: (kept.kind, kept.beside) for of, kept in self.kept.items() if isinstance(kept, Quantised)}
+        key = key_of(name, self.architecture, self.context, shapes, given, kinds, stride)
+        if (program := get(key)) is None:
+            program = self._captured(name, inputs, stride)
+            put(key, program)
+        states = {b.name: np.zeros(b.shape, STORAGE[b.dtype]) for b in program.buffers if b.role is Role.STATE}
+        return GraphProgram(program, {of: self.parts[of].array for of in program.named(Role.WEIGHT)}, states)
+
+    def _captured(self, name: str, inputs: Mapping[str, Any], stride: int) -> Program:
+        repeats = -(-self.context // stride)
+        variables = {"position": (0, (repeats - 1) * stride, stride)}
+        tensors = {**self._weights, **self._writer.states()}
+        function = getattr(self._writer, name)
+        return capture(function, inputs, tensors, variables=variables, max_repeat=repeats).program
+
+    @cached_property
+    def _weights(self) -> dict[str, Tensor]:
+        """What stands for the weights."""
+        return {name: Tensor.empty(*w.shape, dtype=DTYPES[w.dtype]) for name, w in self.parts.items()}
+
+    @cached_property
+    def _writer(self) -> Writer:
+        matrices = {of: matrix_of(of, kept, self._weights) for of, kept in self.kept.items() if len(kept.shape) > 1}
+        vectors = {of: self._weights[of] for of, kept in self.kept.items() if len(kept.shape) == 1}
+        return Writer(Decoder(self.architecture, matrices, vectors), self.context)
 
 
-def _captured(
-    function: Callable[..., Tensor], inputs: Mapping[str, Any], writer: Writer, weights: dict[str, Tensor], of: Network,
-    stride: int,
-) -> GraphProgram:  # fmt: skip
-    repeats = -(-writer.context // stride)
-    variables = {"position": (0, (repeats - 1) * stride, stride)}
-    tensors = {**weights, **writer.states()}
-    graph = capture(function, inputs, tensors, variables=variables, max_repeat=repeats)
-    parts = _parts(of)
-    return replace(graph, weights={name: parts[name].array for name in graph.weights})
-
-
-def _parts(network: Network) -> dict[str, Weight]:
-    """The weights of the program."""
-    return {part: weight for name, kept in network.weights.items() for part, weight in kept.parts(name).items()}
+def _for_integers(kept: Kept) -> Kept:
+    """Rows of a matrix lie side by side; several matrices in one are multiplied out."""
+    return replace(kept, beside=True) if isinstance(kept, Quantised) and len(kept.shape) == 2 else kept

@@ -16,7 +16,7 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor_models import gguf
 from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
-from eigentensor_models.matrices import Matrix, matrix_of
+from eigentensor_models.matrices import Blocks, Matrix, matrix_of
 from eigentensor_models.quantised import Kept, Quantised
 from eigentensor_models.writing import scoring
 from support.vectors.gguf_models import FILES, FOLDER, digest, expected
@@ -31,7 +31,14 @@ def tensors_of(name: str, kept: Kept) -> tuple[Matrix, dict[str, Tensor]]:
     parts = {part: Tensor(np.array(weight.array)) for part, weight in kept.parts(name).items()}
     if not isinstance(kept, Quantised):
         parts[name] = parts[name].bitcast(TYPES[kept.array.dtype.type])
-    return matrix_of(name, kept, parts, integer=False), parts
+    return matrix_of(name, kept, parts), parts
+
+
+def whole(matrix: Matrix, numbers: Tensor) -> Tensor:
+    """All rows of a matrix, or all of several matrices."""
+    if isinstance(matrix, Blocks) and matrix.fields["scale"].ndim > 2:
+        return matrix.chosen(numbers).elements
+    return matrix.rows(numbers)
 
 
 def turned(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
@@ -47,7 +54,7 @@ def test_tensors_are_those_of_the_library_bit_for_bit(name: str) -> None:
     weights = {part: tensor for _, parts in matrices.values() for part, tensor in parts.items()}
 
     def rows(first: Tensor) -> dict[str, Tensor]:
-        return {f"all.{k}": m.rows(Tensor.arange(kept[k].shape[0]) + first) for k, (m, _) in matrices.items()}
+        return {f"all.{k}": whole(m, Tensor.arange(kept[k].shape[0]) + first) for k, (m, _) in matrices.items()}
 
     graph = capture(rows, {"first": np.zeros(1, np.int32)}, weights, fingerprint=False)
     results = CompiledGraph(graph.program, graph.weights).run({"first": np.zeros(1, np.int32)}).outputs
@@ -83,7 +90,7 @@ def test_scores_by_integers_are_nearly_those_by_floats(name: str) -> None:
     for integer in (False, True):
         graph = scoring(network_of(gguf.read(FOLDER / f"{name}.gguf"), name), 64, integer=integer)
         execute = CompiledGraph(graph.program, {**graph.weights, **graph.states}, keep_states=True)
-        tokens = [{"token": np.array([token], np.int32)} for token in (0, *row["prompt"], *row["tokens"])]
+        tokens = [{"tokens": np.array([token], np.int32)} for token in (0, *row["prompt"], *row["tokens"])]
         by.append(np.array([execute.run(one, {"position": n}).outputs["output"] for n, one in enumerate(tokens)]))
     assert 0 < np.square(by[0] - by[1]).mean() <= 0.04**2 * np.square(by[0]).mean()
 

@@ -1,6 +1,7 @@
 """Blocks of integers: elements are gguf's bit for bit, products those of the floats, or of integers as specified."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from eigentensor.runtime.bodies.part import Quads
 from eigentensor.runtime.bodies.quads import join_in_quads
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.source import write
-from eigentensor_models.matrices import Blocks, Floats, Matrix
+from eigentensor_models.blocks import LANES
+from eigentensor_models.matrices import Floats, Matrix, matrix_of
 from eigentensor_models.quantised import KINDS, Quantised
 from support.oracles.agreement import disagreements
 from support.vectors.gguf_blocks import PATH, ROWS, blocks
@@ -29,9 +31,10 @@ def quantised(kind: str, rows: int) -> Quantised:
     return KINDS[kind].split(blocks(kind, rows, COLUMNS).reshape(-1), (rows, COLUMNS))
 
 
-def blocks_of(kept: Quantised, *, integer: bool) -> tuple[Blocks, dict[str, Tensor]]:
-    fields = {name: Tensor(array) for name, array in kept.arrays.items()}
-    return Blocks(kept.kind, fields, integer), fields
+def blocks_of(kept: Quantised, *, integer: bool) -> tuple[Matrix, dict[str, Tensor]]:
+    kept = replace(kept, beside=integer)
+    fields = {name: Tensor(part.array) for name, part in kept.parts("it").items()}
+    return matrix_of("it", kept, fields), fields
 
 
 def product(matrix: Matrix, weights: dict[str, Tensor]) -> GraphProgram:
@@ -42,8 +45,8 @@ def run(graph: GraphProgram) -> npt.NDArray[Any]:
     return CompiledGraph(graph.program, graph.weights).run({"x": X}).outputs["output"]
 
 
-def elements(kept: Quantised) -> npt.NDArray[Any]:
-    matrix, fields = blocks_of(kept, integer=False)
+def elements(kept: Quantised, *, integer: bool = False) -> npt.NDArray[Any]:
+    matrix, fields = blocks_of(kept, integer=integer)
     graph = capture(
         lambda first: matrix.rows(Tensor.arange(kept.shape[0]) + first),
         {"first": np.zeros(1, np.int32)}, fields, fingerprint=False,
@@ -53,7 +56,8 @@ def elements(kept: Quantised) -> npt.NDArray[Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_elements_are_those_of_the_library_bit_for_bit(kind: str) -> None:
-    assert digest(elements(quantised(kind, ROWS))) == json.loads(PATH.read_text())[kind]
+    for integer in (False, True):  # as rows lie side by side, too
+        assert digest(elements(quantised(kind, ROWS), integer=integer)) == json.loads(PATH.read_text())[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,12 +99,13 @@ def test_several_rows_are_multiplied_as_one_is() -> None:
 
 @pytest.mark.parametrize("integer", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_matrices_are_read_once_in_stripes(kind: str, integer: bool) -> None:
-    """Long rows, each a stream: no lane is read alone, and no square is turned."""
+def test_matrices_are_read_once_as_they_lie(kind: str, integer: bool) -> None:
+    """Long rows, each a stream, or one stream of all rows side by side: no lane is read alone, no square is turned."""
     few = blocks(kind, 64, COLUMNS).reshape(-1)
     graph = product(*blocks_of(KINDS[kind].split(np.tile(few, 32), (2048, COLUMNS)), integer=integer))
     here = toolchain.local()
     body = max(graph.program.bodies, key=lambda body: sum(p.elements * p.dtype.size for p in body.parameters[1:]))
-    assert here.schedule(body).stripes
-    text = write(body, here.schedule(body))
+    schedule = here.schedule(body)
+    assert schedule.rows == LANES and not schedule.stripes if integer else schedule.stripes
+    text = write(body, schedule)
     assert not any(word in text for word in ("gather_", "stride_", "turn_"))

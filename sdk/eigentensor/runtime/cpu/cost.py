@@ -54,8 +54,8 @@ class CostedTiling(Tiling):
             total += steps / shared
         if self.vector is not None and self.lanes > 1 and not self._contiguous:
             total += SCATTERED
-        if self.rows > 1 and not self.stripes:
-            total += RESTARTED * len(self.streams) / width
+        restarts = len(self.restarted) if self.rows > 1 and not self.stripes else 0
+        total += RESTARTED * (restarts + len(self.in_pieces)) / width
         chains = min(rows * columns, 8) if self.body.reduce_ranges else 8
         return total / useful * (8 / chains) ** 0.25, -self.lanes, -(self.vector if self.vector is not None else -1)
 

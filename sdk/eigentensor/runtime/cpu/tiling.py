@@ -108,9 +108,32 @@ class Tiling:
             and prod(self.analysis.extents[r] for r in self.analysis.depends[i.b]) <= self.body.parameters[i.a].elements
         )
 
+    def _is_within(self, axis: int, load: int) -> bool:
+        """Whether what is read along an axis lies inside of what a reduction reads, as one run of memory."""
+        element = self.body.instructions[load].b
+        step = self.analysis.strides(axis)[element]
+        runs = [self.analysis.strides(loop)[element] for loop in self.analysis.loops_of(element)]
+        return step is not None and any(run is not None and run > step for run in runs)
+
+    @cached_property
+    def in_pieces(self) -> frozenset[int]:
+        """Streams that are read again and again, each time a part of what lies side by side."""
+        around = {axis for axis, extent in enumerate(self.body.output_ranges) if extent > 1}
+        around -= {self.row} if self.tiles == 1 else set()
+        if self.vector is not None and self.body.output_ranges[self.vector] <= self.lanes * self.columns:
+            around -= {self.vector}
+        return frozenset(load for load in self.streams if any(self._is_within(axis, load) for axis in around))
+
+    @cached_property
+    def restarted(self) -> frozenset[int]:
+        """Streams that begin anew with each row."""
+        return frozenset(load for load in self.streams if self.row is None or not self._is_within(self.row, load))
+
     def striped(self) -> list[Self]:
         """The tiling with its rows in stripes, if that helps: where they are streams, and the vector is no loop."""
-        if self.row is None or self.inner is not None or self.vector is None or not self.streams:
+        if self.row is None or self.inner is not None or self.vector is None:
+            return []
+        if not self.streams or self.in_pieces or self.restarted != self.streams:
             return []
         wide = -(-self.body.output_ranges[self.vector] // self.lanes)
         rows = min(STRIPES // (wide * len(self.streams)), self.body.output_ranges[self.row])
