@@ -11,6 +11,7 @@ from eigentensor.task.due import Verb
 
 OUTCOMES = ("mined", "refused", "failed")
 DIRECTIONS = ("in", "out")
+FOUND = ("well", "fetched", "lost")
 
 
 class Metrics:
@@ -33,6 +34,10 @@ class Metrics:
         )
         self.gas = Counter("et_tx_gas_used", "Gas of messages that are in the chain", registry=self.registry)
         self.blob_bytes = Counter("et_blob_bytes", "Bytes of blobs", ["direction"], registry=self.registry)
+        self.checked = Counter(
+            "et_blobs_checked", "Blobs whose bytes were looked at, by what was found", ["found"], registry=self.registry
+        )
+        self.collected = Counter("et_blobs_collected", "Blobs that nobody named any more", registry=self.registry)
         self.leads = Gauge("et_leads", "1 while this process leads on its database", registry=self.registry)
         self.block = Gauge("et_indexed_block", "The newest block that was read", registry=self.registry)
         self.reorganisations = Counter("et_reorganisations", "Reorganisations seen", registry=self.registry)
@@ -48,5 +53,7 @@ class Metrics:
                 self.messages.labels(str(verb), outcome)
         for verdict in verdicts:
             self.looks.labels(str(verdict))
+        for found in FOUND:
+            self.checked.labels(found)
         for direction in DIRECTIONS:
             self.blob_bytes.labels(direction)
