@@ -51,6 +51,7 @@ class Blobs:
         self._limits = limits
         self._staging = staging
         self._places = Places(limits.uploads)
+        self._in_progress = min(limits.stored, max(limits.stored // 8, 2 * limits.blob))
         self._declared = Declared()
         self._locks = [threading.RLock() for _ in range(64)]
         self._stored = 0  # bytes of all blobs: a sum over the index takes longer the more there are
@@ -94,6 +95,11 @@ class Blobs:
             self._stored -= names.size
         return True
 
+    def expire(self) -> None:
+        """Ends uploads with which nobody goes on."""
+        for blob in self._places.stale():
+            self._try_end(blob)
+
     def declare(self, pieces: Pieces, address: str = "") -> Received:
         """What an upload of more than one piece will be; how much of it is here. It reserves nothing: its first
         verified piece takes a place. Raises BlobTooLarge, StoreFull."""
@@ -134,7 +140,7 @@ class Blobs:
             have = upload.have if upload else 0
             if place[0] == have:
                 try:
-                    self._check_room(len(data))
+                    self._make_room(blob, len(data))
                     if upload is None:
                         self._begin(blob, pieces, address)
                     self._append(blob, data)
@@ -154,8 +160,7 @@ class Blobs:
 
     def _begin(self, blob: str, pieces: Pieces, address: str) -> None:
         """Takes a place, of another upload if need be. Raises StoreFull."""
-        for other in self._places.stale():
-            self._try_end(other)
+        self.expire()
         upload = Upload(pieces, address, time.time(), 0, own=True)
         others = iter(self._places.yielding(address))
         while not self._places.take(blob, upload):
@@ -194,7 +199,7 @@ class Blobs:
         if pieces.blob.hex() != blob:
             # Says which piece is wrong, in the same words as for larger blobs.
             Pieces(len(data), (bytes.fromhex(blob),)).check(0, data)
-        self._check_room(len(data))
+        self._make_room(blob, len(data))
         part = self._part(f"{blob}-{uuid.uuid4().hex}")
         try:
             with writing(part):
@@ -233,6 +238,20 @@ class Blobs:
             self._renewed.clear()
         self._renewed[blob] = now
         self._index.renew([blob], now)
+
+    def _make_room(self, blob: str, size: int) -> None:
+        """Sees to it that so many bytes more of a blob may be kept: uploads that rest yield, and where those in
+        progress hold too much, those that began after it. Raises StoreFull."""
+        for other in self._places.yielding_bytes(blob):
+            if self._places.received + size <= self._in_progress:
+                break
+            self._try_end(other)
+        else:
+            if self._places.received + size > self._in_progress:
+                raise StoreFull(
+                    f"uploads in progress may hold {self._in_progress} bytes", fix="Try again in a few minutes."
+                )
+        self._check_room(size)
 
     def _check_room(self, size: int) -> None:
         """Raises StoreFull unless so many bytes more may be kept."""

@@ -65,7 +65,8 @@ class Keeper:
             self._metrics.checked.labels(str(report.found)).inc()
             if report.found is not Found.WELL:
                 _log.error("blob was damaged", blob=names.blob, found=str(report.found), what=report.words)
-            if self._stop.wait(max(_PAUSE, names.size / self._rate)) or not self._ready():
+            self._rest(max(_PAUSE, names.size / self._rate))
+            if self._stop.is_set() or not self._ready():
                 return
 
     def collect(self) -> None:
@@ -110,4 +111,11 @@ class Keeper:
                 _log.warning("blobs failed", what=error.what)
             except Exception:
                 _log.exception("blobs failed")
-            self._stop.wait(_LONG)
+            self._rest(_LONG)
+
+    def _rest(self, seconds: float) -> None:
+        """Waits, unless it is told to stop; uploads that nobody goes on with end meanwhile."""
+        until = time.monotonic() + seconds
+        while not self._stop.is_set() and (left := until - time.monotonic()) > 0:
+            self._blobs.expire()
+            self._stop.wait(min(left, _LONG))

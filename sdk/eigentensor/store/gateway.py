@@ -11,7 +11,7 @@ import httpx
 import stamina
 
 from eigentensor import system
-from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreFull
 from eigentensor.leaves import PIECE
 from eigentensor.store.describing import describe
 from eigentensor.store.http import answering, error_of
@@ -95,9 +95,9 @@ class GatewayClient(Queries):
         blob = pieces.blob.hex()
         if not self.has(blob):
             with path.open("rb") as file:
-                # Who needed the upload's place took it: begin anew.
+                # Who needed the upload's place took it: begin anew. Or there is none: some go within seconds.
                 for attempt in stamina.retry_context(
-                    on=BlobNotFound, attempts=self._connection.attempts, wait_initial=0.05, wait_max=2.0
+                    on=(BlobNotFound, StoreFull), attempts=self._connection.attempts, wait_initial=0.05, wait_max=2.0
                 ):
                     with attempt:
                         self._send(blob, file, pieces, progress)

@@ -6,35 +6,24 @@ Beside it stands what the same S3 gives alone, by s3fs: where that is slower tha
 what a second of the gateway's processor brings says what the gateway would do before a faster one.
 """
 
-import logging
 import os
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import fsspec
 import numpy as np
 
-from eigentensor_aggregator import logs
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.folder import PART
-from eigentensor_aggregator.service import assembled
 from eigentensor_local.anvil import local_network
-from support.bench.rest import BLOB, MEMORY, gateway_blobs, process, report, serve
+from support.bench.rest import BLOB, MEMORY, gateway_blobs, process, report, serve_blobs
 from support.services import access, s3_server
 
 GOAL = 200e6
 BUCKET = "s3://bench/blobs"
-
-
-def serve_gateway(network: Path, data: Path, port: Connection) -> None:
-    """A gateway with its blobs in the S3 of the environment; nothing is looked at meanwhile."""
-    logs.configure(logging.ERROR)
-    with assembled(Settings(network=str(network), data=data, blobs=BUCKET, scrub_days=0)) as (app, _):
-        serve(app, port, None)
 
 
 def alone(folder: Path) -> None:
@@ -60,7 +49,8 @@ def main() -> None:
         alone(folder)
         _, network = stack.enter_context(local_network([]))
         path = network.save(folder / "network.json")
-        port, _, server = stack.enter_context(process(serve_gateway, path, folder / "gateway"))
+        settings = Settings(network=str(path), data=folder / "gateway", blobs=BUCKET, scrub_days=0)
+        port, _, server = stack.enter_context(process(serve_blobs, settings))
         gateway_blobs(port, folder, server, GOAL)
 
 

@@ -135,6 +135,13 @@ def serve_gateway(network: Path, data: Path, port: Connection) -> None:
         serve(app, port, order_uuid(order, chain.deployment.domain).hex())
 
 
+def serve_blobs(settings: GatewaySettings, port: Connection) -> None:
+    """A gateway with nothing to tell of."""
+    logs.configure(logging.ERROR)
+    with gateway_assembled(settings) as (app, _):
+        serve(app, port, None)
+
+
 def serve_local(data: Path, port: Connection) -> None:
     """A service that has a small program and its weights, also as an app."""
     from tinygrad import Tensor
