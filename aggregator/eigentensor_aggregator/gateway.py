@@ -92,6 +92,8 @@ async def _away(_: Request, error: Exception) -> JSONResponse:
 def _service(parts: Parts) -> APIRouter:
     routes = APIRouter(tags=["service"])
     health = Health(parts.store.is_well, parts.blobs.is_well)
+    parts.metrics.well.set_function(health.is_well)
+    parts.metrics.lag.set_function(lambda: parts.daemon.silence)
 
     @routes.get("/v1/network", responses=response(Network, "The market"))
     def read_network() -> JSONResponse:

@@ -78,7 +78,9 @@ def serve(settings: Settings) -> None:
             batches,
         )  # fmt: skip
         metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
-        node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
+        stands_on = chain.journal.is_well, store.is_well, settings.data_dir.is_dir
+        app = node_app(lambda: services_of(daemon, device.name), metrics, stands_on)
+        node = NodeServer(app, settings.host, settings.port)
         held.callback(node.stop)
 
         def end(number: int, _: FrameType | None) -> None:

@@ -19,9 +19,9 @@ def half_open(url: str, count: int) -> dict[int, int]:
     answered by which HTTP status."""
 
     def some(address: int) -> list[int]:
-        transport = httpx.HTTPTransport(local_address=f"127.1.0.{address + 1}")
+        transport = httpx.HTTPTransport(local_address=f"127.1.0.{address + 1}", verify=False, trust_env=False)
         statuses = []
-        with httpx.Client(base_url=url, transport=transport, timeout=60) as http:
+        with httpx.Client(base_url=url, transport=transport, timeout=60, trust_env=False, verify=False) as http:
             for number in range(address, count, ADDRESSES):
                 data = number.to_bytes(4) * (PIECE // 4) + b"?"
                 pieces = Pieces.of(data)
@@ -32,7 +32,7 @@ def half_open(url: str, count: int) -> dict[int, int]:
         return statuses
 
     with ThreadPoolExecutor(4) as pool:
-        statuses = [status for each in pool.map(some, range(ADDRESSES)) for status in each]
+        statuses = [status for each in pool.map(some, range(min(count, ADDRESSES))) for status in each]
     return {status: statuses.count(status) for status in set(statuses)}
 
 
