@@ -11,6 +11,7 @@ import structlog
 import typer
 from fastapi import FastAPI
 
+from eigentensor import traces
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.units import GWEI
 from eigentensor.web.server import allow_connections, listen, server
@@ -90,6 +91,7 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While it serves, uvicorn catches these, and hands them on when the last request is answered.
         signal.signal(number, lambda *_: sys.exit(0))
+    traces.begin("aggregator")
     allow_connections()
     with listen(settings.host, settings.port) as listening, assembled(settings) as (app, _):
         host, port = listening.getsockname()[:2]

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import httpx
 import stamina
 
-from eigentensor import system
+from eigentensor import system, traces
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreFull
 from eigentensor.leaves import PIECE
 from eigentensor.store.describing import describe
@@ -145,7 +145,7 @@ class GatewayClient(Queries):
         """Appends verified pieces until the blob is complete or the gateway fails; raises if there was none."""
         first = have
         file.seek(first * PIECE)
-        headers = {"Range": f"bytes={first * PIECE}-", "Accept-Encoding": "identity"}
+        headers = {"Range": f"bytes={first * PIECE}-", "Accept-Encoding": "identity", **traces.headers()}
         try:
             path = f"/v1/blobs/{pieces.blob.hex()}"
             with self._connection.http.stream("GET", path, headers=headers) as response:
