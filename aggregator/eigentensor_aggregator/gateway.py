@@ -94,7 +94,8 @@ class Traced:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Does for the request what there is to be done."""
         heads = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
-        with traces.asked(f"{scope.get('method', '')} {scope.get('path', '')}", heads):
+        kind = "/".join(scope.get("path", "").split("/")[:3])  # without what it is about: names of spans are few
+        with traces.asked(f"{scope.get('method', '')} {kind}", heads):
             await self._app(scope, receive, send)
 
 
