@@ -76,7 +76,7 @@ def router(parts: Parts) -> APIRouter:
     @routes.put("/{name}/pieces", status_code=HTTPStatus.ACCEPTED, responses=_RECEIVED, openapi_extra=takes(PieceList))
     def declare_pieces(request: Request, name: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """Begins or resumes the upload of a blob larger than one piece; the answer says from where to go on. Its first
-        piece takes a place among the uploads in progress, for two minutes after each piece; this reserves nothing."""
+        piece takes a place among the uploads in progress, which others that need one take when no more come."""
         pieces = Pieces.from_json(body, parts.settings.max_blob)
         if pieces.blob.hex() != parse_name(name):
             raise BlobCorrupt(f"these are the pieces of blob {pieces.blob.hex()}")

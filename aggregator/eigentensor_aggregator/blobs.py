@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import shutil
 import threading
 import time
 import uuid
@@ -11,21 +9,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
-from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, ConfigError, StoreFull
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, StoreFull
 from eigentensor.merkle import PIECE
 from eigentensor.store import Names, Pieces, describe
 from eigentensor.store.local import writing
 from eigentensor_aggregator.blob_index import BlobIndex
+from eigentensor_aggregator.folder import Folder
 from eigentensor_aggregator.problems import Away
 from eigentensor_aggregator.uploads import Declared, Places, Upload
 
-_TEMPORARY = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{32}")  # what a process that was killed left of moving a blob
-_WRITTEN = 3600.0  # seconds after which nobody writes to such a file any more
+_DAY = 24 * 3600.0  # seconds after which who asks for a blob renews it
+_RENEWED = 1 << 16  # blobs of which that is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +44,20 @@ class Blobs:
     Safe for several threads of one process.
     """
 
-    def __init__(self, url: str, staging: Path, index: BlobIndex, limits: Limits) -> None:
-        """`url` is a folder or an fsspec URL. Finds blobs that are there and not in the database."""
+    def __init__(self, folder: Folder, staging: Path, index: BlobIndex, limits: Limits) -> None:
+        """Finds blobs that are there and not in the database."""
+        self._folder = folder
         self._index = index
         self._limits = limits
         self._staging = staging
         self._places = Places(limits.uploads)
+        self._in_progress = min(limits.stored, max(limits.stored // 8, 2 * limits.blob))
         self._declared = Declared()
         self._locks = [threading.RLock() for _ in range(64)]
         self._stored = 0  # bytes of all blobs: a sum over the index takes longer the more there are
         self._adding = threading.Lock()
+        self._renewed: dict[str, float] = {}
         staging.mkdir(parents=True, exist_ok=True)
-        try:
-            self._files, root = fsspec.core.url_to_fs(url)
-            self._root = root.rstrip("/")
-            self._files.makedirs(self._root, exist_ok=True)
-        except (ImportError, ValueError, OSError) as error:
-            raise ConfigError(
-                f"blobs cannot lie in {url}: {error}", fix="Name a folder, or a URL whose fsspec package is installed."
-            ) from None
         self._find_uploads()
         self._find_unknown()
 
@@ -76,6 +66,7 @@ class Blobs:
         known = self._index.find(name)
         for names, pieces in known:
             if self._is_there(names):
+                self._renew(names.blob)
                 return names, pieces
         if known:
             raise BlobNotFound(f"blob {name} is gone from this gateway's folder", fix="Upload it again.")
@@ -83,8 +74,7 @@ class Blobs:
 
     def is_well(self) -> bool:
         """Whether blobs can be read and uploads be taken. Raises what the file system does."""
-        self._files.invalidate_cache(self._root)
-        return self._staging.is_dir() and bool(self._files.exists(self._root))
+        return self._staging.is_dir() and self._folder.is_well()
 
     def count(self) -> None:
         """Counts what is kept, also by other processes."""
@@ -92,12 +82,23 @@ class Blobs:
             self._stored = sum(self._index.sizes().values())
 
     def read(self, blob: str, start: int, stop: int) -> Iterator[bytes]:
-        """The bytes start…stop of a blob, a piece at a time. Raises BlobNotFound before the first of them."""
-        try:
-            opened = self._files.open(self._path(blob), "rb")
-        except FileNotFoundError:
-            raise BlobNotFound(f"blob {blob} is gone from this gateway's folder", fix="Upload it again.") from None
-        return _slices(opened, start, stop)
+        """The bytes start…stop of a blob, a piece at a time. Raises BlobNotFound, Away before the first of them."""
+        return self._folder.read(blob, start, stop)
+
+    def collect(self, names: Names, before: float) -> bool:
+        """Removes a blob that nobody has given or named since then; whether it did. Raises Away."""
+        with self._lock(names.blob):
+            if not self._index.drop(names.blob, before):
+                return False
+            self._folder.remove(names.blob)
+        with self._adding:
+            self._stored -= names.size
+        return True
+
+    def expire(self) -> None:
+        """Ends uploads with which nobody goes on."""
+        for blob in self._places.stale():
+            self._try_end(blob)
 
     def declare(self, pieces: Pieces, address: str = "") -> Received:
         """What an upload of more than one piece will be; how much of it is here. It reserves nothing: its first
@@ -139,7 +140,7 @@ class Blobs:
             have = upload.have if upload else 0
             if place[0] == have:
                 try:
-                    self._check_room(len(data))
+                    self._make_room(blob, len(data))
                     if upload is None:
                         self._begin(blob, pieces, address)
                     self._append(blob, data)
@@ -149,13 +150,17 @@ class Blobs:
                 have += len(data)
             if have < pieces.size:
                 return Received(have, complete=False)
-            self._finish(blob, self._part(blob), pieces)
+            try:
+                self._finish(blob, self._part(blob), pieces)
+            except Away:  # with the last piece it will be complete once more
+                self._places.moved_on(blob, -len(data))
+                os.truncate(self._part(blob), pieces.size - len(data))
+                raise
             return Received(pieces.size, complete=True)
 
     def _begin(self, blob: str, pieces: Pieces, address: str) -> None:
         """Takes a place, of another upload if need be. Raises StoreFull."""
-        for other in self._places.stale():
-            self._try_end(other)
+        self.expire()
         upload = Upload(pieces, address, time.time(), 0, own=True)
         others = iter(self._places.yielding(address))
         while not self._places.take(blob, upload):
@@ -194,7 +199,7 @@ class Blobs:
         if pieces.blob.hex() != blob:
             # Says which piece is wrong, in the same words as for larger blobs.
             Pieces(len(data), (bytes.fromhex(blob),)).check(0, data)
-        self._check_room(len(data))
+        self._make_room(blob, len(data))
         part = self._part(f"{blob}-{uuid.uuid4().hex}")
         try:
             with writing(part):
@@ -211,32 +216,42 @@ class Blobs:
             names, computed = describe(part, pieces if upload and upload.own else None)
             if computed != pieces:
                 raise StoreFull(f"blob {blob} was not written as it came", fix="Upload it again.")
-            self._place(part, names.blob)
+            self._folder.place(part, blob)
             self._add(names, pieces)
-        finally:
-            part.unlink(missing_ok=True)
+        except Away:
+            raise
+        except BaseException:
             self._end(blob)
+            raise
+        self._end(blob)
 
     def _add(self, names: Names, pieces: Pieces) -> None:
         with self._adding:
             self._stored += names.size * self._index.add(names, pieces)
 
-    def _place(self, part: Path, blob: str) -> None:
-        final = self._path(blob)
-        self._files.makedirs(final.rpartition("/")[0], exist_ok=True)
-        if not isinstance(self._files, LocalFileSystem):
-            self._files.put_file(str(part), final)
+    def _renew(self, blob: str) -> None:
+        """Who asks for a blob is about to name it: it counts as given today."""
+        now = time.time()
+        if self._renewed.get(blob, 0.0) >= now - _DAY:
             return
-        temporary = f"{final}.{uuid.uuid4().hex}"
-        with writing(Path(final)):
-            try:
-                shutil.move(part, temporary)
-                with open(temporary, "rb") as file:
-                    os.fsync(file.fileno())
-                os.replace(temporary, final)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary)
+        if len(self._renewed) >= _RENEWED:
+            self._renewed.clear()
+        self._renewed[blob] = now
+        self._index.renew([blob], now)
+
+    def _make_room(self, blob: str, size: int) -> None:
+        """Sees to it that so many bytes more of a blob may be kept: uploads that rest yield, and where those in
+        progress hold too much, those that began after it. Raises StoreFull."""
+        for other in self._places.yielding_bytes(blob):
+            if self._places.received + size <= self._in_progress:
+                break
+            self._try_end(other)
+        else:
+            if self._places.received + size > self._in_progress:
+                raise StoreFull(
+                    f"uploads in progress may hold {self._in_progress} bytes", fix="Try again in a few minutes."
+                )
+        self._check_room(size)
 
     def _check_room(self, size: int) -> None:
         """Raises StoreFull unless so many bytes more may be kept."""
@@ -248,14 +263,7 @@ class Blobs:
         return any(names.blob == blob and self._is_there(names) for names, _ in self._index.find(blob))
 
     def _is_there(self, names: Names) -> bool:
-        path = self._path(names.blob)
-        self._files.invalidate_cache(path.rpartition("/")[0])
-        try:
-            return bool(self._files.size(path) == names.size)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise Away(f"the blobs do not answer: {error}", fix="Try again in a while.") from None
+        return self._folder.size(names.blob) == names.size
 
     def _find_uploads(self) -> None:
         """Takes up uploads of the process before; nothing else stays of what it had begun."""
@@ -274,17 +282,12 @@ class Blobs:
     def _find_unknown(self) -> None:
         self.count()
         known = self._index.sizes()
-        for path in self._files.find(self._root):
-            blob = str(path).rpartition("/")[2]
-            if _TEMPORARY.fullmatch(blob) and isinstance(self._files, LocalFileSystem):
-                if os.path.getmtime(path) < time.time() - _WRITTEN:
-                    os.unlink(path)
-                continue
-            if len(blob) != 64 or blob in known:
+        for blob in self._folder.blobs():
+            if blob in known:
                 continue
             part = self._part(f"{blob}-{uuid.uuid4().hex}")
             try:
-                self._files.get_file(path, str(part))
+                self._folder.fetch(blob, part)
                 names, pieces = describe(part)
                 if names.blob == blob:
                     self._add(names, pieces)
@@ -294,19 +297,8 @@ class Blobs:
     def _lock(self, blob: str) -> threading.RLock:
         return self._locks[int(blob[:2], 16) % len(self._locks)]
 
-    def _path(self, blob: str) -> str:
-        return f"{self._root}/{blob[:2]}/{blob}"
-
     def _list(self, blob: str) -> Path:
         return self._staging / f"{blob}.pieces"
 
     def _part(self, blob: str) -> Path:
         return self._staging / f"{blob}.part"
-
-
-def _slices(opened: IO[bytes], start: int, stop: int) -> Iterator[bytes]:
-    with opened as file:
-        file.seek(start)
-        while start < stop and (data := file.read(min(PIECE, stop - start))):
-            start += len(data)
-            yield data

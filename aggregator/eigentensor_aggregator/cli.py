@@ -42,3 +42,28 @@ def run(
     settings = settings_of(Settings, flags)
     logs.configure()
     service.run(settings)
+
+
+@app.command()
+def scrub(
+    data: Annotated[Path | None, typer.Option(help="Folder of database and uploads.")] = None,
+    database: Annotated[
+        str | None, typer.Option(help="SQLAlchemy URL; SQLite in the data folder unless given.")
+    ] = None,
+    blobs: Annotated[str | None, typer.Option(help="Folder or fsspec URL of blobs.")] = None,
+    peers: Annotated[str | None, typer.Option(help="URLs of other gateways, with commas, that may have them.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per blob that was not well.")] = False,
+) -> None:
+    """Look at the bytes of every blob; fetch again what is damaged or lost, or make room for who gives it.
+
+    Runs beside the aggregator, which does the same slowly. Ends with 8 if anything is lost.
+    """
+    require("aggregator")
+    from eigentensor_aggregator import logs, service
+    from eigentensor_aggregator.config import Settings, settings_of
+
+    flags: dict[str, Any] = {"data": data, "database": database, "blobs": blobs, "peers": peers}
+    settings = settings_of(Settings, flags)
+    logs.configure()
+    if service.scrub(settings, as_json):
+        raise typer.Exit(8)

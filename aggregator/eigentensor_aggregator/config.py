@@ -58,6 +58,12 @@ class Settings(BaseSettings):
     poll: float = Field(0.5, gt=0, le=60, description="seconds between questions to the chain")
     max_blob: int = Field(16 << 30, gt=0, description="bytes of the largest blob")
     max_stored: int = Field(256 << 30, gt=0, description="bytes of all blobs together")
+    peers: str = Field("", description="URLs of other gateways, with commas, that damaged blobs are fetched from")
+    scrub_days: float = Field(7, ge=0, description="days between two looks at a blob's bytes; 0: never")
+    scrub_rate: int = Field(8 << 20, gt=0, description="bytes a second that are looked at")
+    keep_days: float | None = Field(
+        None, gt=0, description="days for which blobs are kept that nobody names; for ever unless given"
+    )
     max_uploads: int = Field(64, gt=0, description="uploads in progress at once")
     max_declines: int = Field(256, gt=0, description="declines kept for one task")
     max_fee_gwei: float = Field(1000, gt=0, description="the most that a unit of gas may cost")
@@ -74,6 +80,11 @@ class Settings(BaseSettings):
     def blobs_url(self) -> str:
         """Where complete blobs lie, as fsspec names it."""
         return self.blobs or str(self.data / "blobs")
+
+    @property
+    def peer_urls(self) -> list[str]:
+        """The other gateways."""
+        return [url.strip() for url in self.peers.split(",") if url.strip()]
 
     @property
     def staging(self) -> Path:

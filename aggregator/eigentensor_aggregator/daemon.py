@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
+from eigentensor import traces
 from eigentensor.chain import Chain, Mined, Reader
 from eigentensor.channel import due as batch_due
 from eigentensor.channel.due import BatchDue, BatchVerb
@@ -223,6 +224,7 @@ class Daemon:
         if action.verb is Verb.PAY and (first := chain.stake.payable_from(action.number)) > self.block + 1:
             self._pauses[action.keys[0]] = Pause(first - 1, 1)  # the core says when
             return
+        begun = time.time()
         try:
             receipt = self._mined(message, partial(_message, chain, action))
         except Reverted as error:
@@ -232,6 +234,8 @@ class Daemon:
                 return
             self._refused(self._pauses, action.keys[0], message, error)
             return
+        for life in action.lives if receipt is not None else ():
+            traces.passed(str(action.verb), life.uuid, begun)
         if receipt is not None and action.verb is Verb.CLOSE:  # many of them leave alone what cannot be closed
             closed = {getattr(event, "task", None) for event in receipt.events}
             for key in action.keys:

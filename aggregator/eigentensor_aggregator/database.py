@@ -1,7 +1,7 @@
 """Connections to a database whose tables have the present schema."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import as_file, files
 
 from alembic import command
@@ -49,6 +49,14 @@ def upgrade(engine: Engine) -> None:
         if connection.dialect.name == "postgresql":  # of several processes that start at once one upgrades
             connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('eigentensor upgrade'))"))
         command.upgrade(config, "head")
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Session]:
+    """A transaction, committed when its block ends well."""
+    with Session(engine, expire_on_commit=False) as session:
+        yield session
+        session.commit()
 
 
 def _shown(url: str) -> str:

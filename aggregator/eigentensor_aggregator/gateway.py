@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy.exc import InterfaceError, OperationalError
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from eigentensor import traces
 from eigentensor.merkle import PIECE
 from eigentensor.schemas.network import Deployment, GatewayHealth, Network
 from eigentensor.web import documents, problems
@@ -88,8 +89,23 @@ def create_app(parts: Parts) -> FastAPI:
     def streams(scope: Scope) -> bool:
         return limit(scope) == REQUEST
 
+    app.add_middleware(Traced)
     app.add_middleware(BodyLimit, limit=limit, total=_BODIES, streams=streams)
     return app
+
+
+class Traced:
+    """Tells of requests that carry a trace."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Does for the request what there is to be done."""
+        heads = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
+        kind = "/".join(scope.get("path", "").split("/")[:3])  # without what it is about: names of spans are few
+        with traces.asked(f"{scope.get('method', '')} {kind}", heads):
+            await self._app(scope, receive, send)
 
 
 async def _away(_: Request, error: Exception) -> JSONResponse:
@@ -101,6 +117,8 @@ async def _away(_: Request, error: Exception) -> JSONResponse:
 def _service(parts: Parts) -> APIRouter:
     routes = APIRouter(tags=["service"])
     health = Health(parts.store.is_well, parts.blobs.is_well)
+    parts.metrics.well.set_function(health.is_well)
+    parts.metrics.lag.set_function(lambda: parts.daemon.silence)
 
     @routes.get("/v1/network", responses=response(Network, "The market"))
     def read_network() -> JSONResponse:

@@ -11,6 +11,7 @@ from eigentensor.task.due import Verb
 
 OUTCOMES = ("mined", "refused", "failed")
 DIRECTIONS = ("in", "out")
+FOUND = ("well", "fetched", "lost")
 
 
 class Metrics:
@@ -20,10 +21,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.tasks = Gauge("et_tasks", "Tasks by state", ["state"], registry=self.registry)
         self.batches = Gauge("et_batches", "Batches of paid calls by state", ["state"], registry=self.registry)
-        self.channels = Gauge("et_open_channels", "Channels that are open", registry=self.registry)
-        self.games = Gauge("et_open_games", "Games that are being played", registry=self.registry)
+        self.channels = Gauge("et_channels_open", "Channels that are open", registry=self.registry)
+        self.games = Gauge("et_games_open", "Games that are being played", registry=self.registry)
         self.looks = Counter("et_looks", "Results re-executed by verdict", ["verdict"], registry=self.registry)
-        self.bonds = Gauge("et_bonds", "Wei of the watcher's bonds in open games", registry=self.registry)
+        self.bonds = Gauge("et_bonds_wei", "Wei of the watcher's bonds in open games", registry=self.registry)
         self.short = Gauge(
             "et_clocks_short", "Own turns with less than a third of the clock left", registry=self.registry
         )
@@ -33,8 +34,14 @@ class Metrics:
         )
         self.gas = Counter("et_tx_gas_used", "Gas of messages that are in the chain", registry=self.registry)
         self.blob_bytes = Counter("et_blob_bytes", "Bytes of blobs", ["direction"], registry=self.registry)
+        self.checked = Counter(
+            "et_blobs_checked", "Blobs whose bytes were looked at, by what was found", ["found"], registry=self.registry
+        )
+        self.collected = Counter("et_blobs_collected", "Blobs that nobody named any more", registry=self.registry)
         self.leads = Gauge("et_leads", "1 while this process leads on its database", registry=self.registry)
         self.block = Gauge("et_indexed_block", "The newest block that was read", registry=self.registry)
+        self.lag = Gauge("et_rpc_head_lag_seconds", "Time since the chain was read", registry=self.registry)
+        self.well = Gauge("et_well", "1 while the database and the blobs answer", registry=self.registry)
         self.reorganisations = Counter("et_reorganisations", "Reorganisations seen", registry=self.registry)
         self.poll_failures = Counter("et_poll_failures", "Questions to the chain that failed", registry=self.registry)
         for state in State:
@@ -48,5 +55,7 @@ class Metrics:
                 self.messages.labels(str(verb), outcome)
         for verdict in verdicts:
             self.looks.labels(str(verdict))
+        for found in FOUND:
+            self.checked.labels(found)
         for direction in DIRECTIONS:
             self.blob_bytes.labels(direction)

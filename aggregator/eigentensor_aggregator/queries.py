@@ -10,6 +10,7 @@ from eigentensor.chain.units import GWEI
 from eigentensor.channel import BatchState, ChannelState
 from eigentensor.channel.pools import ChannelLife, PoolLife
 from eigentensor.task import Life, State
+from eigentensor_aggregator.naming import names_of, names_of_batch
 from eigentensor_aggregator.pools import channel_of, pool_of
 from eigentensor_aggregator.store import PooledBatch, Store
 from eigentensor_aggregator.tables import (
@@ -286,6 +287,16 @@ class Queries:
             return session.exec(select(func.count()).where(col(ChannelRow.state) == _OPEN)).one()
 
     # ---- Declines ----
+
+    def named(self) -> set[str]:
+        """The roots that open tasks and batches name."""
+        done = [state.name.lower() for state in State if state.is_terminal]
+        with self._store.session() as session:
+            tasks = session.exec(select(TaskRow.task).where(col(TaskRow.state).not_in(done))).all()
+            batches = session.exec(select(BatchRow.batch).where(col(BatchRow.state).in_(_LIVE))).all()
+            lives = self._store.lives(session, tasks)
+            disputed = self._store.batches(session, batches)
+        return set().union(*map(names_of, lives), *(names_of_batch(batch.life) for batch in disputed))
 
     def add_decline(self, row: DeclineRow, limit: int) -> bool:
         """Keeps an operator's last word on a task; False if too many have spoken."""

@@ -2,12 +2,16 @@
 
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import structlog
+import typer
 from fastapi import FastAPI
 
+from eigentensor import traces
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.units import GWEI
 from eigentensor.web.pages.feed import Feed
@@ -18,12 +22,16 @@ from eigentensor_aggregator.blobs import Blobs, Limits
 from eigentensor_aggregator.clock import Clock, telling
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.database import connect, transaction
+from eigentensor_aggregator.folder import Folder
 from eigentensor_aggregator.gateway import create_app
 from eigentensor_aggregator.judgements import Judgements
+from eigentensor_aggregator.keeping import Keeper
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.programs import Programs
 from eigentensor_aggregator.queries import Queries
+from eigentensor_aggregator.scrub import Found, Scrub, printed
 from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.watch.machine import Act, Verdict
@@ -52,7 +60,8 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
             chain = Chain(network, account, journal, patience=patience, deadline=DEADLINE, max_fee=limit)
             stack.callback(chain.journal.close)
         limits = Limits(settings.max_blob, settings.max_stored, settings.max_uploads)
-        blobs = Blobs(settings.blobs_url, settings.staging, BlobIndex(store.session), limits)
+        folder, index = Folder(settings.blobs_url), BlobIndex(store.session)
+        blobs = Blobs(folder, settings.staging, index, limits)
         watch = None
         if settings.watch.share:
             from eigentensor_aggregator.watch.service import logged, watching  # the runtime, which nothing else needs
@@ -63,6 +72,19 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
         daemon = Daemon(reader, store, metrics, chain, settings.poll, watch, taking=blobs.count, tell=telling(feed))
         daemon.start()
         stack.callback(daemon.stop)
+        keeper = Keeper(
+            blobs,
+            index,
+            Scrub(folder, index, settings.peer_urls, settings.data / "scrub"),
+            Queries(store),
+            metrics,
+            lambda: daemon.leads and daemon.is_healthy,
+            keep_days=settings.keep_days,
+            scrub_days=settings.scrub_days,
+            rate=settings.scrub_rate,
+        )
+        keeper.start()
+        stack.callback(keeper.stop)
         parts = Parts(
             settings,
             network,
@@ -87,8 +109,27 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While it serves, uvicorn catches these, and hands them on when the last request is answered.
         signal.signal(number, lambda *_: sys.exit(0))
+    traces.begin("aggregator")
     allow_connections()
     with listen(settings.host, settings.port) as listening, assembled(settings) as (app, _):
         host, port = listening.getsockname()[:2]
         _log.info("listening", url=f"http://{host}:{port}", sends=settings.keystore is not None)
         server(app).run(sockets=[listening])
+
+
+def scrub(settings: Settings, as_json: bool) -> int:
+    """Looks at every blob once, beside whoever serves them; tells what was not well on stdout. How many are lost."""
+    say, reports = printed(as_json), Counter[Found]()
+    engine = connect(settings.database_url)
+    try:
+        index = BlobIndex(partial(transaction, engine))
+        work = Scrub(Folder(settings.blobs_url), index, settings.peer_urls, settings.data / "scrub")
+        for report in work.all():
+            reports[report.found] += 1
+            if report.found is not Found.WELL:
+                say(report)
+    finally:
+        engine.dispose()
+    if not as_json:
+        typer.echo(f"{reports.total()} blobs looked at, {reports[Found.LOST]} lost")
+    return reports[Found.LOST]

@@ -174,6 +174,13 @@ class BlobRow(SQLModel, table=True):
     kind: str
     computed: str | None = Field(default=None, index=True)
     pieces: bytes = Field(sa_column=Column(LargeBinary, nullable=False), description="roots of the pieces, one by one")
+    since: int = Field(
+        sa_column=Column(BigInteger, nullable=False, index=True),
+        description="when it was given or named last, in seconds since 1970",
+    )
+    checked: int = Field(
+        sa_column=Column(BigInteger, nullable=False, index=True), description="when its bytes were looked at last"
+    )
 
 
 class LookRow(SQLModel, table=True):

@@ -9,10 +9,11 @@ from ipaddress import IPv6Address, ip_address
 
 from eigentensor.store import Pieces
 
-#: Seconds for which a place is its upload's after each verified piece; then whoever needs one may take it.
-REST = 120.0
+#: Seconds after a verified piece from which whoever needs a place takes that of the upload first that has least, and
+#: from which on it is the first to go.
+PAUSE, REST = 2.0, 30.0
 #: Seconds after which an upload that rests is forgotten, whether or not anybody needs its place.
-STALE = 24 * 3600.0
+STALE = 15 * 60.0
 _DECLARED = 1 << 20  # pieces that lists in memory name, together; of one address at most an eighth
 
 
@@ -70,13 +71,29 @@ class Places:
 
     def yielding(self, address: str) -> list[str]:
         """Uploads of which one may be ended for one of this address: first those that rest, then those of the address
-        that holds the most places, if that is more than this one would hold."""
-        resting = self._resting(REST)
+        that holds the most places, if that is more than this one would hold, then those that pause."""
         with self._lock:
             held = Counter(upload.address for upload in self._held.values())
             ((largest, count),) = held.most_common(1) or [("", 0)]
             theirs = [(upload.at, blob) for blob, upload in self._held.items() if upload.address == largest]
-        return resting + ([blob for _, blob in sorted(theirs)] if count > held[address] + 1 else [])
+        largest_first = [blob for _, blob in sorted(theirs)] if count > held[address] + 1 else []
+        return list(dict.fromkeys((*self._resting(REST), *largest_first, *self._pausing())))
+
+    def yielding_bytes(self, blob: str) -> list[str]:
+        """Uploads of which one may be ended so that this one goes on, or begins: first those that rest, then those
+        that pause, then those that began after it, the youngest first."""
+        with self._lock:
+            begun = list(self._held)
+        younger = begun[begun.index(blob) + 1 :] if blob in begun else []
+        ordered = dict.fromkeys((*self._resting(REST), *self._pausing(), *reversed(younger)))
+        return [other for other in ordered if other != blob]
+
+    def _pausing(self) -> list[str]:
+        """What they would lose is least first: to take the place of one that is far, one has to come as far."""
+        with self._lock:
+            since = self._clock() - PAUSE
+            pausing = [(u.have, u.at, blob) for blob, u in self._held.items() if u.at < since]
+        return [blob for _, _, blob in sorted(pausing)]
 
     def _resting(self, seconds: float) -> list[str]:
         with self._lock:
@@ -127,11 +144,11 @@ class Declared:
 
 
 def address_of(host: str) -> str:
-    """By what uploads are counted: an IPv4 address, or the network that one household has of IPv6."""
+    """By what uploads are counted: an IPv4 address, or the largest network (a /48) that one customer has of IPv6."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
         return host
     if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
-        return str(IPv6Address(int(address) >> 64 << 64))
+        return str(IPv6Address(int(address) >> 80 << 80))
     return str(getattr(address, "ipv4_mapped", None) or address)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
-from eigentensor import spending
+from eigentensor import spending, traces
 from eigentensor.chain import Chain, Network
 from eigentensor.errors import (
     BlobNotFound,
@@ -118,8 +118,12 @@ class Payer(Plans):
         posted: list[str] = []
         with steps.sending(posted):
             for start in range(0, len(drafts), POSTS):
+                begun = time.time()
                 self.chain.market.post_many(batch := drafts[start : start + POSTS])
-                posted += [order_uuid(order, self.network.deployment.domain).hex() for order in batch]
+                uuids = [order_uuid(order, self.network.deployment.domain) for order in batch]
+                posted += [uuid.hex() for uuid in uuids]
+                for uuid in uuids:
+                    traces.posted(uuid, begun)
             return [self.view(order) for order in drafts]
 
     def check_escrow(self, tasks: int, terms: Terms) -> None:
@@ -148,11 +152,15 @@ class Payer(Plans):
         """As `Client.wait`, in steps."""
         orders.check_stage(stage)
         started, declines = time.monotonic(), Declines(self.gateway, self.network.deployment)
+        phases = traces.Phases(bytes.fromhex(task.uuid))
         while True:
             task = self.look(task)
+            phases.now(task.words)
             if stages.reached(task, stage):
+                phases.now("")
                 return task
             if (error := self.failure(task, stage)) is not None:
+                phases.now("")
                 raise error
             heard = declines.words(task)
             waits = waits_for(task.life, task.block, self.pace)
@@ -199,10 +207,11 @@ class Payer(Plans):
         """
         if task.state not in (State.REVEALED, State.FINAL):
             raise self.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
-        program = self.program(task.order.program.hex())
-        root = self.chain.market.outputs_root_of(bytes.fromhex(task.uuid))
-        outputs, states_root = download_outputs(self.gateway, program, root, report)
-        there = download_states(self.gateway, program, states_root, report) if states else {}
+        with traces.span("fetch", bytes.fromhex(task.uuid)):
+            program = self.program(task.order.program.hex())
+            root = self.chain.market.outputs_root_of(bytes.fromhex(task.uuid))
+            outputs, states_root = download_outputs(self.gateway, program, root, report)
+            there = download_states(self.gateway, program, states_root, report) if states else {}
         return TaskResult(task, root, outputs, there, states_root, lambda: self.receipt(task))
 
     def delivering(self, task: TaskView, report: Report, states: bool) -> Steps[TaskResult]:

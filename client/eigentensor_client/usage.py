@@ -112,4 +112,5 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "cluster run": ("cluster run matmul.program -i matrix_a=@a.npy -i matrix_b=@b.npy",),
     "cluster down": ("cluster down",),
     "aggregator run": ("aggregator run --port 8600",),
+    "aggregator scrub": ("aggregator scrub", "aggregator scrub --peers https://gateway.example"),
 }

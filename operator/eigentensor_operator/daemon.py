@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from eigentensor import task as t
+from eigentensor import traces
 from eigentensor.chain import Chain, Head
 from eigentensor.dispute import deadline_of
 from eigentensor.errors import ChainError, ClusterError, ConnectionLost, StoreError, WorkerLost
@@ -223,7 +224,8 @@ class Daemon:
         """In a lane's thread."""
         started = time.monotonic()
         try:
-            outcome = work()
+            with traces.span(str(do.step), do.task):
+                outcome = work()
         except Exception as error:  # a fault of ours in one task must not end the others
             self._log.exception("unexpected", task=do.task.hex(), step=do.step)
             reason = Reason(Code.EXECUTION, "no error", repr(error), do.step not in SENT)

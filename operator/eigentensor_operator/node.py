@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from eigentensor.errors import ConfigError
 from eigentensor.version import VERSION
-from eigentensor.web.server import server
+from eigentensor.web.server import Health, server
 from eigentensor_operator.metrics import Metrics
 
 SPEC = "v0.0.1"
@@ -51,8 +51,12 @@ def health_of(services: list[Service]) -> Status:
     return Status.UP if all(s.status is Status.UP for s in services) else Status.INITIALIZING
 
 
-def node_app(services: Callable[[], list[Service]], metrics: Metrics) -> FastAPI:
-    """EigenLayer's node API about these services, health checks and metrics."""
+def node_app(
+    services: Callable[[], list[Service]], metrics: Metrics, stands_on: Sequence[Callable[[], bool]] = ()
+) -> FastAPI:
+    """EigenLayer's node API about these services, health checks and metrics. `stands_on`: whether a database or folder
+    answers that nothing is done without."""
+    looks = Health(*stands_on)
     app = FastAPI(title="EigenTensor operator", version=VERSION, openapi_url=None)
     unknown = JSONResponse({"message": "API version not found"}, 404)
 
@@ -81,7 +85,7 @@ def node_app(services: Callable[[], list[Service]], metrics: Metrics) -> FastAPI
 
     @app.get("/healthz")
     def alive() -> Response:
-        return PlainTextResponse("ok\n")
+        return PlainTextResponse("ok\n") if looks.is_well() else PlainTextResponse("away\n", 503)
 
     @app.get("/readyz")
     def ready() -> Response:

@@ -10,6 +10,7 @@ from types import FrameType
 
 import structlog
 
+from eigentensor import traces
 from eigentensor.chain import Chain, Network
 from eigentensor.chain.units import GWEI
 from eigentensor.channel import Key
@@ -39,6 +40,7 @@ def serve(settings: Settings) -> None:
     """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError, NoSandbox before it begins, and
     ExecutionError if its device fails the self-test, when nothing is at stake any more."""
     configure_logs(settings)
+    traces.begin("operator")
     os.umask(0o077)  # a salt that others can read hides nothing
     log = structlog.get_logger()
     network = Network.load(settings.network)
@@ -78,7 +80,9 @@ def serve(settings: Settings) -> None:
             batches,
         )  # fmt: skip
         metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
-        node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
+        stands_on = chain.journal.is_well, store.is_well, settings.data_dir.is_dir
+        app = node_app(lambda: services_of(daemon, device.name), metrics, stands_on)
+        node = NodeServer(app, settings.host, settings.port)
         held.callback(node.stop)
 
         def end(number: int, _: FrameType | None) -> None:

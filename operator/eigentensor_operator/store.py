@@ -76,6 +76,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         """Brings a journal of an earlier version up to this one. Raises ConfigError for one of a later version."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = path
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -84,6 +85,10 @@ class Store:
             raise ConfigError(f"{path} was written by a later version", fix="Upgrade, or choose another --data-dir.")
         for number, script in enumerate(_MIGRATIONS[version:], version + 1):
             self._connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
+
+    def is_well(self) -> bool:
+        """Whether it answers from its file. Raises sqlite3.Error."""
+        return self._path.exists() and self._connection.execute("SELECT market FROM owner").fetchone() is not None
 
     def close(self) -> None:
         """Closes the file; nothing is saved after it."""

@@ -22,6 +22,7 @@ from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil, local_network
 from eigentensor_serve.apps.registry import Apps
 from support.gateways import gateway
+from support.services import access, s3_server
 from support.stories.game_table import CHALLENGER, CLIENT, OPERATORS, Table
 from support.stories.market import Life, Orders, orders_of
 from support.stories.served import served_here
@@ -131,6 +132,15 @@ def postgres() -> Iterator[str]:
         control("pg_ctl", "-w", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The URL of an S3, a process that keeps all in memory. Whoever asks for a bucket finds it by the environment."""
+    with s3_server() as url, pytest.MonkeyPatch.context() as patch:
+        for name, value in access(url).items():
+            patch.setenv(name, value)
+        yield url
 
 
 @pytest.fixture

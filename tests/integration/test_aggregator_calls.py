@@ -99,7 +99,7 @@ def test_a_batch_is_followed_to_its_end_seeded_closed_and_settled(
     ]  # fmt: skip
     assert client.channels.balance_of(verifier.address).collateral == 0
     metrics = httpx.get(url + "/metrics").text
-    assert 'et_batches{state="final"} 1.0' in metrics and "et_open_channels 1.0" in metrics
+    assert 'et_batches{state="final"} 1.0' in metrics and "et_channels_open 1.0" in metrics
     assert 'et_batches{state="lapsed"} 1.0' in metrics, "the second one, which nobody committed"
     for kind, count in {"seed": 1, "close_batch": 2, "settle_batch": 1}.items():
         assert f'et_tx_total{{kind="{kind}",outcome="mined"}} {count}.0' in metrics

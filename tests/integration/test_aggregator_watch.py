@@ -232,7 +232,7 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     assert (view["stage"], view["games"], view["convicted"]["cause"]) == ("convicted", [1], "verdict")
     assert int(view["convicted"]["paid"]) > 0 and int(view["convicted"]["slash"]["shares"]) > 0
     metrics = httpx.get(f"{url}/metrics").text
-    assert 'et_looks_total{verdict="differs"} 1.0' in metrics and "et_open_games 0.0" in metrics
+    assert 'et_looks_total{verdict="differs"} 1.0' in metrics and "et_games_open 0.0" in metrics
 
 
 @pytest.mark.slow

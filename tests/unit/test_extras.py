@@ -26,7 +26,11 @@ ROLES = {
     "eigentensor_serve": "client",
 }
 #: Modules that one option alone needs, with the extra that brings what they import.
-OWN = {"eigentensor_cluster/launcher.py": "ray", "eigentensor_economics/plots.py": "plots"}
+OWN = {
+    "eigentensor_cluster/launcher.py": "ray",
+    "eigentensor_economics/plots.py": "plots",
+    "eigentensor/traces.py": "traces",
+}
 FOLDERS = [f for top in ("sdk", "operator", "aggregator", "client") for f in (ROOT / top).glob("eigentensor*")]
 
 

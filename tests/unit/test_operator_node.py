@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from eigentensor_operator.alarms import FIXES, HINDERING, Alarm, alarms_of
 from eigentensor_operator.metrics import Metrics
 from eigentensor_operator.node import NodeServer, Pulse, Service, Status, health_of, node_app
 from eigentensor_operator.policy import Backing
+from eigentensor_operator.store import Store
 from support.stories.operator import POLICY, STANDING
 
 
@@ -43,6 +45,18 @@ def client(api: httpx.Client) -> Callable[..., httpx.Client]:
 
 
 Client = Callable[..., httpx.Client]
+
+
+def test_health_says_no_while_what_it_stands_on_does_not_answer(tmp_path: Path) -> None:
+    store = Store(tmp_path / "journal")
+    assert store.belongs_to("0x1", "0x2")
+    server = NodeServer(node_app(lambda: [UP], Metrics("WETH"), [store.is_well]), "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.port}/healthz"
+    assert httpx.get(url).status_code == 200
+    (tmp_path / "journal").unlink()
+    assert httpx.get(url).status_code == 503
+    server.stop()
+    store.close()
 
 
 def test_the_node_says_what_it_is(client: Client) -> None:

@@ -14,9 +14,11 @@ from sqlmodel import Session, SQLModel, create_engine
 from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.merkle import PIECE
 from eigentensor.store import Pieces
+from eigentensor_aggregator import uploads
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
-from eigentensor_aggregator.uploads import REST, Declared, Places, Upload, address_of
+from eigentensor_aggregator.folder import Folder
+from eigentensor_aggregator.uploads import PAUSE, REST, Declared, Places, Upload, address_of
 
 TWO = Pieces(2 * PIECE, (b"\1" * 32, b"\2" * 32))
 
@@ -41,7 +43,7 @@ def test_a_place_yields_to_whoever_has_fewer_and_when_it_rests(
     yielding = places.yielding(newcomer)
     for blob in yielding:
         address, at = there[blob]
-        assert at < now - REST or counted[address] == max(counted.values()) > counted[newcomer] + 1
+        assert at < now - PAUSE or counted[address] == max(counted.values()) > counted[newcomer] + 1
     assert {blob for blob, (_, at) in there.items() if at < now - REST} <= set(yielding)
     if counted and max(counted.values()) > counted[newcomer] + 1:
         assert yielding
@@ -66,7 +68,7 @@ def test_lists_of_pieces_take_a_bounded_room_and_one_address_an_eighth_of_it(
 
 
 def test_addresses_are_counted_by_household() -> None:
-    assert address_of("2001:db8:1:2:aaaa::1") == address_of("2001:db8:1:2::7") != address_of("2001:db8:1:3::7")
+    assert address_of("2001:db8:1:2:aaaa::1") == address_of("2001:db8:1:3::7") != address_of("2001:db8:2:2::7")
     assert address_of("::ffff:192.0.2.7") == address_of("192.0.2.7") != address_of("192.0.2.8")
     assert address_of("fe80::1%eth0") == address_of("fe80::2") and address_of("testclient") == "testclient"
 
@@ -88,7 +90,7 @@ def opened(folder: Path, **limits: int) -> Blobs:
         engine.dispose()
 
     bounds = Limits(**{"blob": 8 * PIECE, "stored": 64 * PIECE, "uploads": 3, **limits})
-    return Blobs(str(folder / "blobs"), folder / "uploads", BlobIndex(session), bounds)
+    return Blobs(Folder(str(folder / "blobs")), folder / "uploads", BlobIndex(session), bounds)
 
 
 def begin(blobs: Blobs, number: int, address: str) -> str:
@@ -128,6 +130,43 @@ def test_where_everybody_has_as_many_a_place_is_refused_until_one_rests(
     assert blobs.receive(small.blob.hex(), b"small", None, "d").complete
     go_on(blobs, 1, "b")
     assert begin(blobs, 3, "d")
+
+
+def test_what_is_in_progress_holds_bounded_bytes_and_the_oldest_goes_on(tmp_path: Path) -> None:
+    """Of eight pieces in progress six are those of others; none that does not rest ends for one that has not begun."""
+    blobs = opened(tmp_path, blob=3 * PIECE, stored=32 * PIECE, uploads=9)
+    for number in range(6):
+        begin(blobs, number, str(number))
+    with pytest.raises(StoreFull, match="in progress may hold"):
+        begin(blobs, 6, "6")
+    assert go_on(blobs, 0, "0")
+    assert blobs.declare(Pieces.of(bytes([1]) * (2 * PIECE + 5))).received == PIECE
+    assert blobs.declare(Pieces.of(bytes([5]) * (2 * PIECE + 5))).received == 0
+
+
+def test_nobody_goes_on_and_an_upload_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs = opened(tmp_path)
+    begin(blobs, 0, "a")
+    blobs.expire()
+    assert len(list((tmp_path / "uploads").iterdir())) == 2
+    monkeypatch.setattr(uploads, "STALE", -1.0)
+    blobs.expire()
+    assert list((tmp_path / "uploads").iterdir()) == []
+
+
+def test_whoever_pauses_makes_room_for_others_those_first_that_have_least() -> None:
+    now = [1000.0]
+    places = Places(4, lambda: now[0])
+    for name, have in (("far", 9), ("near", 1), ("busy", 0), ("nearer", 2)):
+        places.take(name, Upload(TWO, name, now[0], have, own=True))
+    assert places.yielding("new") == [] == places.yielding_bytes("new")
+    now[0] += PAUSE + 1
+    places.moved_on("busy", 1)
+    assert places.yielding("new") == ["near", "nearer", "far"] == places.yielding_bytes("new")
+    assert places.yielding_bytes("far") == ["near", "nearer", "busy"]
+    now[0] += REST
+    places.moved_on("near", 1)
+    assert places.yielding("new") == ["far", "nearer", "busy", "near"][:3]
 
 
 @contextmanager

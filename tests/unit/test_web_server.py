@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from eigentensor.web.server import HEAD, listen, server
+from eigentensor.web.server import HEAD, LEAST, listen, server
 
 SILENCE = 1.0
 PIECES = [bytes([n % 251]) * (n % 3000) for n in range(1500)]
@@ -125,11 +125,16 @@ def test_clients_that_say_no_more_keep_nobody_waiting_and_are_let_go(port: int) 
 
 
 def test_a_body_may_be_slow_and_a_head_may_not(port: int) -> None:
-    with connected(port, b"PUT / HTTP/1.1\r\nConnection: close\r\nContent-Length: 12\r\n\r\n") as connection:
+    size = 12 * LEAST // 2
+    with connected(port, f"PUT / HTTP/1.1\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n".encode()) as slow:
         for _ in range(12):
             time.sleep(SILENCE / 6)
-            connection.sendall(b"1")
-        assert heard(connection).endswith(b"12")
+            slow.sendall(bytes(LEAST // 2))
+        assert heard(slow).endswith(str(size).encode())
+    with connected(port, b"PUT / HTTP/1.1\r\nContent-Length: 99999\r\n\r\n") as trickling, pytest.raises(OSError):
+        for _ in range(12):
+            time.sleep(SILENCE / 3)
+            trickling.sendall(b"1")
     with connected(port, SLOW) as connection, pytest.raises(OSError):
         for _ in range(12):
             time.sleep(SILENCE / 3)

@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 import typer
 
+from eigentensor import traces
 from eigentensor.chain import Chain, Network, Reader, load_account, to_wei
 from eigentensor.chain.units import GWEI
 from eigentensor.economics import WAD
@@ -76,6 +77,7 @@ def logged(report: WatchReport) -> None:
 
 def run(settings: WatchSettings, *, as_json: bool = False) -> None:
     """Watches until SIGTERM or SIGINT; what is said goes to stdout, a line each."""
+    traces.begin("watcher")
     network = Network.load(settings.network)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import structlog
 
+from eigentensor import traces
 from eigentensor.chain import Mined
 from eigentensor.errors import EigenTensorError, NotMined
 from eigentensor.task import Life
@@ -114,16 +115,20 @@ class Watcher:
         """Does it; returns the block before which it is not to be done again."""
         match do.act:
             case Act.LOOK:
-                look = self._hands.look(life, machine.blocks_left(self._policy, life, block))
+                with traces.span("look", do.task):
+                    look = self._hands.look(life, machine.blocks_left(self._policy, life, block))
+                    traces.say(verdict=str(look.verdict))
                 with self._lock:  # `stop` does not wait for executions
                     if not self._stopping:
                         self._looks.add(do.task, do.claim, look)
                         self._metrics.looks.labels(look.verdict).inc()
                 return block + 1
             case Act.CHALLENGE:
-                receipt: Mined | None = self._hands.challenge(life, self._policy.bond(life))
+                with traces.span("challenge", do.task):
+                    receipt: Mined | None = self._hands.challenge(life, self._policy.bond(life))
             case Act.PLAY:
-                receipt = self._hands.play(do.game)
+                with traces.span("play", do.task, game=do.game):
+                    receipt = self._hands.play(do.game)
             case Act.REFUND:
                 receipt = self._hands.refund(life, do.game)
         self._pauses.pop(do, None)

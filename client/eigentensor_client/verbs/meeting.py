@@ -22,8 +22,10 @@ Account = TypeVar("Account", bound="Tasks")
 @contextmanager
 def paying(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Client", "Show"]]:
     """As the account that pays. Raises ConfigError and ChainError."""
+    from eigentensor import traces
     from eigentensor_client.client import Client
 
+    traces.begin("client")
     with _met(lambda: Client(network), json=json) as (screen, client):
         yield screen, client, _show(client)
 

@@ -81,6 +81,10 @@ class Journal:
                 self._database.rows(statement)
             self._database.rows(f"PRAGMA user_version = {len(_MIGRATIONS)}")
 
+    def is_well(self) -> bool:
+        """Whether it answers. Raises sqlite3.Error."""
+        return self._database.is_well()
+
     def close(self) -> None:
         """Closes the file."""
         self._database.close()

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import httpx
 import stamina
 
-from eigentensor import system
-from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError
+from eigentensor import system, traces
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreFull
 from eigentensor.leaves import PIECE
 from eigentensor.store.describing import describe
 from eigentensor.store.http import answering, error_of
@@ -95,9 +95,9 @@ class GatewayClient(Queries):
         blob = pieces.blob.hex()
         if not self.has(blob):
             with path.open("rb") as file:
-                # Who needed the upload's place took it: begin anew.
+                # Who needed the upload's place took it: begin anew. Or there is none: some go within seconds.
                 for attempt in stamina.retry_context(
-                    on=BlobNotFound, attempts=self._connection.attempts, wait_initial=0.05, wait_max=2.0
+                    on=(BlobNotFound, StoreFull), attempts=self._connection.attempts, wait_initial=0.05, wait_max=2.0
                 ):
                     with attempt:
                         self._send(blob, file, pieces, progress)
@@ -145,7 +145,7 @@ class GatewayClient(Queries):
         """Appends verified pieces until the blob is complete or the gateway fails; raises if there was none."""
         first = have
         file.seek(first * PIECE)
-        headers = {"Range": f"bytes={first * PIECE}-", "Accept-Encoding": "identity"}
+        headers = {"Range": f"bytes={first * PIECE}-", "Accept-Encoding": "identity", **traces.headers()}
         try:
             path = f"/v1/blobs/{pieces.blob.hex()}"
             with self._connection.http.stream("GET", path, headers=headers) as response:

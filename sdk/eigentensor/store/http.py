@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import stamina
 
-from eigentensor import certificates
+from eigentensor import certificates, traces
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
 from eigentensor.talk import waiting_for
 
@@ -48,6 +48,7 @@ class Connection:
             return self._request(method, path, missing_ok, options)
 
     def _request(self, method: str, path: str, missing_ok: bool, options: Mapping[str, Any]) -> bytes | None:
+        options = {**options, "headers": {**options.get("headers", {}), **traces.headers()}}
         for attempt in stamina.retry_context(
             on=_is_passing, attempts=self.attempts, wait_initial=0.05, wait_max=2.0, timeout=None
         ):

@@ -2,7 +2,7 @@
 its socket, and its health.
 
 Its parser (httptools) collects a head until it ends, and waits for one as long as the client likes; here neither is
-endless. A client that trickles bytes is still served: whoever faces the internet wants a proxy in front.
+endless; nor is a body that trickles. Whoever faces the internet wants a proxy in front all the same.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from eigentensor.web import problems
 
 HEAD = 64 << 10  #: bytes that a request may have beside its body
 SILENCE = 30.0  #: seconds in which a head is complete, or some of a body comes
+LEAST = 16 << 10  #: bytes of a body that are some
 PATIENCE = 3.0  #: seconds in which what a service stands on answers, or is away
 ENDLESS = "eigentensor.endless"  #: what a request's scope has whose answer ends when its caller goes, or the server
 _WAITING = 1 << 14  # bytes of an answer that wait for others at most
@@ -133,6 +134,7 @@ class _Connection(HttpToolsProtocol):
 
     patience: float
     _beside = 0  # bytes since the last one of a body
+    _came = 0  # bytes of a body since it last had some more time
     _until: float | None  # when it must have gone on, if this is a client's turn
     _timer: TimerHandle
 
@@ -162,11 +164,15 @@ class _Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._came = 0
         self._expect_more()
 
     def on_body(self, body: bytes) -> None:
         self._beside = 0
-        self._expect_more()
+        self._came += len(body)
+        if self._came >= LEAST:
+            self._came = 0
+            self._expect_more()
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -31,6 +31,7 @@ MODULES = (
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",
     *(f"eigentensor_operator.{name}" for name in ("policy", "report", "schemas")),
+    "eigentensor_aggregator.scrub",
     "eigentensor_aggregator.watch.watcher",
     "eigentensor_cluster.schemas",
 )

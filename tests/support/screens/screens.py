@@ -23,6 +23,8 @@ from eigentensor.runtime.doctor import State as FindingState
 from eigentensor.runtime.tuning.tuner import Line
 from eigentensor.task import view
 from eigentensor.task.objects import Files
+from eigentensor_aggregator.scrub import Found, ScrubReport
+from eigentensor_aggregator.scrub import printed as shown_scrub
 from eigentensor_aggregator.watch.machine import Verdict
 from eigentensor_aggregator.watch.service import printed
 from eigentensor_aggregator.watch.watcher import WatchReport
@@ -205,6 +207,13 @@ def _watch(screen: Screen) -> None:
     show(WatchReport(141, v.UUID[::-1], None, "not looked at: too many operations"))
 
 
+def _aggregator_scrub(screen: Screen) -> None:
+    show = shown_scrub(screen.as_json)
+    lost = f"piece 2 of blob {v.UUID.hex()} is wrong; nobody has it"
+    show(ScrubReport(v.UUID, Found.LOST, lost))
+    show(ScrubReport(v.UUID[::-1], Found.FETCHED, "its bytes are gone; https://gateway.example has it"))
+
+
 def _operator_bench(screen: Screen) -> None:
     part = parts.PRICES.to_json(speed(parts.PRICES.measured), written=False)
     show_part(part, parts.PRICES.lines(), as_json=screen.as_json)
@@ -324,6 +333,7 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "cluster-log": _cluster_log,
     "cluster-trace": _cluster_trace,
     "watch": _watch,
+    "aggregator-scrub": _aggregator_scrub,
     "economics-payoffs": _payoffs,
     "economics-channels-simulate": _lies,
     "economics-channels-tune": _offers,
