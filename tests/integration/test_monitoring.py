@@ -1,9 +1,11 @@
 """Alert rules, their pages and the dashboard say only what there is: metrics, labels, commands."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ COMMANDS = sorted(
 
 
 def promtool(*words: str, text: bytes | None = None) -> "subprocess.CompletedProcess[bytes]":
-    program = shutil.which("promtool")
+    program = shutil.which("promtool", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
         pytest.skip("not installed: prometheus")
     return subprocess.run([program, *words], cwd=FOLDER, input=text, capture_output=True, timeout=60)
