@@ -1,23 +1,25 @@
 """How a program multiplies weights of eight bits, told from its bodies alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tinygrad import Tensor
 
 from eigentensor.capture import capture
 from eigentensor.program.products import products
-from eigentensor_models.matrices import DTYPES, Blocks
+from eigentensor_models.matrices import DTYPES, matrix_of
 from eigentensor_models.quantised import KINDS
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_integers_are_told_from_floats(kind: str) -> None:
     columns, found = 2 * KINDS[kind].elements, []
-    split = KINDS[kind].split(np.zeros((3, 2 * KINDS[kind].bytes), np.uint8), (3, columns))
-    weights = {name: Tensor.empty(*part.shape, dtype=DTYPES[part.dtype]) for name, part in split.parts("w").items()}
-    fields = {name.removeprefix("w."): tensor for name, tensor in weights.items()}
-    for integer in (False, True):
-        graph = capture(Blocks(kind, fields, integer).product, {"x": np.zeros((1, columns), np.float32)}, weights)
+    plain = KINDS[kind].split(np.zeros((16, 2 * KINDS[kind].bytes), np.uint8), (16, columns))
+    for kept in (plain, replace(plain, beside=True)):
+        weights = {n: Tensor.empty(*part.shape, dtype=DTYPES[part.dtype]) for n, part in kept.parts("w").items()}
+        matrix = matrix_of("w", kept, weights)
+        graph = capture(matrix.product, {"x": np.zeros((1, columns), np.float32)}, weights)
         found.append(products(graph.program))
     assert found == ["floats", "integers"]
 
