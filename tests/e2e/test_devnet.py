@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -135,4 +136,25 @@ def test_the_demo_shows_everything_and_leaves_nothing(home: Path, tmp_path: Path
         "Nothing is left of it",
     ):
         assert text in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_demo_shows_a_dispute_on_its_pages_until_it_is_told_to_end(home: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "eigentensor_client", "demo", "--web"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as demo:
+        assert demo.stdout is not None
+        said = iter(demo.stdout.readline, "")
+        url = next(line for line in said if "/games/1" in line).split()[-1]
+        assert "Dispute 1" in httpx.get(url, headers={"Accept": "text/html"}).text
+        next(line for line in said if "stays until Ctrl-C" in line)
+        page = httpx.get(url, headers={"Accept": "text/html"}).text
+        assert "the executor lost" in page and "They differ in 1 bit" in page and "the executor&#39;s stake" in page
+        family = psutil.Process(demo.pid).children(recursive=True)
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(60) == 130
+    assert not psutil.wait_procs(family, timeout=10)[1]
     assert not list(tmp_path.iterdir())

@@ -27,7 +27,7 @@ from support.vectors.dispute import captured
 
 FAULT = Fault(0, 7, 30, 0, 33)  # an accumulator of the sum, after step 33 of 59
 MOVES = 7
-HOSTILE = "\u202e<img src=x onerror=alert(1)>" + "x" * 90
+HOSTILE = "<img src=x onerror=alert(1)>\u05d0\u05d1" + "x" * 90  # letters that run from right to left
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +113,7 @@ def test_programs_of_strangers_are_shown_as_text_or_refused(
     (result, *others) = program.results
     root = uploaded(url, replace(program, results=(result._replace(name=HOSTILE), *others)), tmp_path)
     with visiting(browser, f"{url}/programs/{root}") as visit:
-        expect(visit.page.locator("bdi", has_text="onerror").first).to_contain_text(
-            r"\u202e<img src=x onerror=alert(1)>"
-        )
+        expect(visit.page.locator("bdi", has_text="onerror").first).to_contain_text(HOSTILE)
         assert visit.page.locator("img[src=x]").count() == 0
         assert visit.looks_well() == []
     page = httpx.get(f"{url}/programs/{root}?call=999", headers={"Accept": "text/html"})
@@ -133,7 +131,7 @@ def test_sliders_answer_as_the_command_does_and_without_scripts(
         expect(page.locator(".verdict .badge")).to_have_text("every lie is a loss")
         expect(page.locator(".uplot")).to_have_count(4)
         page.locator("[name=share]").fill("95")
-        expect(page.locator(".verdict .badge")).to_have_text("lying pays")
+        expect(page.locator(".verdict .badge")).to_have_text("lying pays", timeout=30_000)
         assert "share=95" in page.url
         assert visit.looks_well() == []
     with visiting(browser, f"{url}/economics", java_script_enabled=False) as visit:

@@ -23,7 +23,7 @@ from eigentensor.web.pages.site import Site
 from eigentensor_aggregator.parts import Parts
 
 SHOWN = 8  #: terms, the cheapest ones
-POINTS = 25  #: of a curve
+POINTS, FRONTIER = 25, 13  #: of a curve, and of one each of whose points is searched for
 _Word = Annotated[str, Query(max_length=24)]
 
 
@@ -134,8 +134,8 @@ def prospect(x: Situation, security: float) -> Prospect:
     pictures = (
         curves.payoffs_by_rate(x, POINTS),
         curves.payoffs_by_stake(x, POINTS),
-        curves.stake_frontier(x, security, POINTS),
-        curves.share_frontier(x, POINTS),
+        curves.stake_frontier(x, security, FRONTIER),
+        curves.share_frontier(x, FRONTIER),
     )
     terms = tuning.tune(x, security, exec_=x.parameters.max_exec, lock=tuning.Lock(), rates=tuning.rates(x.parameters))
     return Prospect(x, tuple(outlooks), worst_cheat(x), pictures, tuple(terms[:SHOWN]))

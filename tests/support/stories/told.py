@@ -19,6 +19,7 @@ from support.stories.aggregator import (
     TASK,
     at,
     convicted,
+    revealed,
 )
 from support.stories.games import Played, account_of, honest, play
 from support.stories.liars import Fault, Liar
@@ -46,8 +47,7 @@ def told(example: Example, fault: Fault) -> Told:
     def of(position: Position, block: int) -> Position:
         return replace(position, task=TASK, executor=EXECUTOR, challenger=CHALLENGER, since=block)
 
-    *task, revealed = REVEALED_TASK
-    events: list[TaskEvent] = [*task, replace(revealed, outputs_root=liar.account.outputs)]
+    events: list[TaskEvent] = [*REVEALED_TASK[:-1], revealed(root=liar.account.outputs)]
     events += [
         Opened(at(32), TASK, 1, CHALLENGER, of(played.positions[0], 32)),
         Challenged(at(32), TASK, 1, CHALLENGER, 24),

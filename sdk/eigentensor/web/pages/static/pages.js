@@ -36,7 +36,7 @@ function draw(figure) {
   if (!data.length || !place.clientWidth) return;
   const labels = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   const bars = figure.dataset.chart === "bars";
-  const strokes = (bars ? ["--edge", "--accent"] : ["--accent", "--good", "--warn", "--bad"]).map(colour);
+  const strokes = (bars ? ["--edge", "--accent"] : ["--accent", "--good", "--warn", "--bad", "--text", "--muted"]).map(colour);
   const font = "12px system-ui, sans-serif";
   const axis = { stroke: colour("--muted"), font, grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const series = labels.map((label, i) =>
