@@ -52,6 +52,15 @@ def test_the_version_is_the_one_that_the_contracts_are_tested_with() -> None:
     assert {version for name, version in written.items() if name.startswith("@foundry-rs/")} == {foundry.VERSION}
 
 
+@pytest.mark.parametrize(("processor", "named"), [("x64", "amd64"), ("arm64", "arm64")])
+@pytest.mark.parametrize("tool", ["anvil", "cast", "forge"])
+def test_a_clone_is_given_it_on_x86_and_arm(tool: str, processor: str, named: str) -> None:
+    packages = json.loads((Path(__file__).parents[2] / "contracts" / "package-lock.json").read_text())["packages"]
+    locked = packages[f"node_modules/@foundry-rs/{tool}-linux-{named}"]
+    assert (locked["version"], locked["os"], locked["cpu"]) == (foundry.VERSION, ["linux"], [processor])
+    assert locked["integrity"].startswith("sha512-")
+
+
 def test_a_clone_has_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foundry, "CONTRACTS", OF_CLONE.parents[4])
     (path / "anvil").symlink_to(OF_CLONE)
