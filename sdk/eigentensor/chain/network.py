@@ -90,7 +90,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A deployment and the endpoints to reach it by."""
+    """A deployment and the endpoints to reach it by; `rpc_url` names several nodes with commas, the best first."""
 
     name: str
     rpc_url: str

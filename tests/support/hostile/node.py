@@ -10,6 +10,8 @@ from typing import Any
 
 import requests
 
+#: Without this a node takes nothing.
+JSON = {"Content-Type": "application/json"}
 #: From a method and what a true node would say, to an HTTP status and a body.
 Says = Callable[[str, bytes], tuple[int, bytes]]
 
@@ -23,7 +25,7 @@ def false_node(says: Says, true_node: str = "") -> Iterator[str]:
 
         def do_POST(self) -> None:
             asked = self.rfile.read(int(self.headers["Content-Length"]))
-            true = requests.post(true_node, data=asked, timeout=30).content if true_node else b""
+            true = requests.post(true_node, data=asked, headers=JSON, timeout=30).content if true_node else b""
             status, body = says(json.loads(asked)["method"], true)
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
