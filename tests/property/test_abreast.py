@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor import reference
+from eigentensor.errors import BindingError
 from eigentensor.program import Program, Role
 from eigentensor.program.abreast import abreast, named
 from eigentensor.program.binding import Results
@@ -90,3 +91,20 @@ def reading(program: Program) -> int:
     """How many calls read weights."""
     weights = {n for n, b in enumerate(program.buffers) if b.role is Role.WEIGHT}
     return sum(bool(weights.intersection(call.arguments)) for call in program.calls)
+
+
+def test_states_are_changed_in_place_only_where_that_shows() -> None:
+    example = session()
+    arrays, variables = several(example, 1, seed=3)[0]
+    graph = CompiledGraph(example.program, weights_of(example))
+    states = {name: arrays.pop(name) for name in example.program.named(Role.STATE)}
+    room = graph.room(states)
+    frozen = {name: array.copy() for name, array in states.items()}
+    for array in frozen.values():
+        array.flags.writeable = False
+    for wrong in ({}, frozen, {name: array.astype(np.float64) for name, array in states.items()}):
+        with pytest.raises(BindingError):
+            graph.run_in(wrong, arrays, variables, example.repeat)
+    before = {name: array.tobytes() for name, array in states.items()}
+    graph.run_in(room, arrays, variables, example.repeat)
+    assert {name: array.tobytes() for name, array in states.items()} == before

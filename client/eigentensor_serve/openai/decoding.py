@@ -23,6 +23,7 @@ from eigentensor.errors import EigenTensorError
 from eigentensor.program import Program
 from eigentensor.program.abreast import abreast, named
 from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.sandbox.together import states_size
 from eigentensor.system import memory
 from eigentensor_client.steps import in_thread
 from eigentensor_client.writing import Step
@@ -62,15 +63,14 @@ class Decoding:
         """`first` are the states of a text that has not begun."""
         self.programs, self.first = programs, first
         self._weights, self._device, self._turn = weights, device, turn
-        writer = self._compiled(programs.writer)
-        self._graphs = {1: writer}
+        self._graphs = {1: self._compiled(programs.writer)}
         self._reader = None if programs.reader is None else self._compiled(programs.reader)
         self._times = {width: deque[float](maxlen=TRIES) for width in (1, *WIDTHS)}
         self._begun = set[int]()  # widths that are, or were, compiled
         self._asked = list[_Asked]()
         self._runs: asyncio.Task[None] | None = None
         self._rooms = list[States]()
-        size = sum(array.nbytes for array in writer.room(first).values())
+        size = states_size(programs.writer)
         self._free = asyncio.Semaphore(max(1, min(CHATS, memory() // 4 // max(1, size))))
 
     @property
@@ -80,7 +80,7 @@ class Decoding:
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[dict[str, Values]]:
-        """Memory for the states of a chat, with those of a text that has not begun."""
+        """Memory for the states of a chat, whatever is in it."""
         async with self._free:
             room = dict(self._rooms.pop() if self._rooms else await in_thread(self._graphs[1].room, self.first))
             try:
@@ -106,7 +106,7 @@ class Decoding:
         finally:
             if asked in self._asked:  # nobody waits for it any more
                 self._asked.remove(asked)
-                async with self._turn:  # nor does a run write there
+                async with self._turn:  # and no run writes there
                     pass
 
     def widen(self, width: int) -> None:
@@ -131,7 +131,7 @@ class Decoding:
                     outcome = error
             for place, asked in enumerate(group):
                 asked.done += repeat
-                if asked not in self._asked:
+                if asked.ended.done():  # cancelled
                     continue
                 self._asked.remove(asked)
                 if isinstance(outcome, BaseException):
@@ -143,12 +143,13 @@ class Decoding:
 
     def _next(self) -> tuple[list[_Asked], int]:
         """The steps of the next run, and how many repeats of each it executes."""
-        count = len(self._asked)
+        waiting = [asked for asked in self._asked if not asked.ended.done()]
+        count = len(waiting)
         for width in WIDTHS:
             if width <= count and width not in self._begun:
                 self._begun.add(width)
                 Thread(target=self.widen, args=(width,), name="widen", daemon=True).start()
-        group = self._asked[: self._width(count)]
+        group = waiting[: self._width(count)]
         left = min((asked.left for asked in group), default=0)
         return group, left if count == 1 else min(left, AT_ONCE)
 
