@@ -98,6 +98,11 @@ class Daemon:
         return time.monotonic() - self._seen
 
     @property
+    def version(self) -> int:
+        """Another one whenever something happened, as the store counts."""
+        return self._store.version
+
+    @property
     def is_healthy(self) -> bool:
         """Whether it runs, and the chain answers."""
         return self._thread.is_alive() and self.silence < max(15.0, 10 * self._poll)

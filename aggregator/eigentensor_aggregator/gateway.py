@@ -72,7 +72,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.include_router(parts.feed.router())
     for page in pages.ROUTERS:
         app.include_router(page(parts, site), include_in_schema=False)
-    browsers.install(app, site)
+    browsers.install(app, site, parts.clock.state)
     app.include_router(documentation.router())
     documents.install(
         app, (Declining, SignedAsk, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas")

@@ -16,6 +16,7 @@ from eigentensor.channel.life import BatchLife
 from eigentensor.errors import ConfigError
 from eigentensor.task import (
     Closed,
+    Convicted,
     Event,
     Exposed,
     Failed,
@@ -240,7 +241,7 @@ class Store:
             program=life.order.program.hex(),
             price_gwei=None if life.price is None else life.price // GWEI,
             paid_gwei=_gwei(event.paid for event in life.events if isinstance(event, Closed)),
-            burned_gwei=_gwei(map(_burned, life.events)),
+            burned_gwei=_gwei(_burned(life, event) for event in life.events),
             ended_block=life.since if life.state.is_terminal else None,
             posted_block=life.posted.block,
             posted_index=life.posted.index,
@@ -344,9 +345,13 @@ def _fold_operator(session: Session, operator: str) -> None:
         session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == operator))
 
 
-def _burned(event: Happening) -> int:
-    """What nobody gets any more, of what an event tells."""
+def _burned(life: Life, event: Happening) -> int:
+    """What nobody gets any more of a task, in wei, as far as an event tells: of a conviction more may follow, when no
+    verifier is left that could be paid."""
+    order = life.order
     match event:
+        case Convicted() if life.price is not None and life.collateral is not None:
+            return life.collateral - economics.reward(life.parameters, life.price) - order.verifiers * order.check_fee
         case Failed():
             return event.penalty
         case Exposed():

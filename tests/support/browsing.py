@@ -47,7 +47,7 @@ class Visit:
         """What is wrong in either colour scheme, on a phone and on a desk."""
         found = list(self.faults)
         for scheme in ("light", "dark"):
-            self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            self.page.emulate_media(color_scheme=scheme)
             for width in (PHONE, DESKTOP):
                 self.page.set_viewport_size({"width": width, "height": 844})
                 where = f"{self.page.url} at {width}, {scheme}"

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.event import listen, remove
 
 from eigentensor.chain import Changes, Head
-from eigentensor.task import Closed, Failed
+from eigentensor.task import Accepted, Cause, Closed, Convicted, Failed
 from eigentensor_aggregator.pages import charts
 from eigentensor_aggregator.queries import Bucket, Queries
 from eigentensor_aggregator.store import Store
@@ -56,8 +56,8 @@ def plans(store: Store, ask: Callable[[], object]) -> list[str]:
 )
 def test_a_page_of_a_list_is_read_in_its_order_from_an_index(store: Store, asked: dict[str, str], index: str) -> None:
     queries = Queries(store)
-    first = plans(store, lambda: queries.tasks(**asked, limit=51))  # type: ignore[arg-type]
-    later = plans(store, lambda: queries.tasks(**asked, before=(7, 1), limit=51))  # type: ignore[arg-type]
+    first = plans(store, lambda: queries.tasks(**asked, limit=51))
+    later = plans(store, lambda: queries.tasks(**asked, before=(7, 1), limit=51))
     for steps in (first, later):
         assert len(steps) == 1 and index in steps[0], steps  # no step that sorts
     assert later[0].startswith("SEARCH") and "posted_block" in later[0]
@@ -74,20 +74,25 @@ def test_counts_and_charts_read_no_more_than_their_blocks(store: Store) -> None:
 
 
 def test_what_is_drawn_is_what_happened(store: Store) -> None:
-    other = b"\x08" * 32
+    other, lost = b"\x08" * 32, b"\x09" * 32
     happened = [
         posted(10), accepted(12), committed(15), revealed(30), Closed(at(41), b"\7" * 32, 9 * GWEI, 1),
         posted(11, other), accepted(13, other), Failed(at(43), other, 1, 2 * GWEI + 5),
+        posted(17, lost), Accepted(at(18), lost, EXECUTOR, GWEI, 7 * GWEI), committed(19, lost),
+        Convicted(at(44), lost, Cause.SILENCE, CLIENT, 1),
     ]  # fmt: skip
     events = sorted(happened, key=lambda event: event.place.block)
     store.apply(Changes(None, tuple(events), (Head(50, b"h" * 32),), True))
     queries = Queries(store)
     assert queries.first_block() == 10
-    assert queries.buckets(0, 10) == {1: Bucket(posted=2, price=0.0), 4: Bucket(ended=2, final=1, burned=2)}
+    assert queries.buckets(0, 10) == {
+        1: Bucket(posted=3, price=pytest.approx(1 / 3)),
+        4: Bucket(ended=3, final=1, burned=2 + 4),  # W is twice the price, and a little
+    }
     span = charts.span(10, 50, 0)
     assert span == charts.Span(10, 50, 1)
     assert charts.throughput(queries.buckets(10, 1), span)[:2] == [(10, 1, 0), (11, 1, 0)]
-    assert charts.burn(queries.buckets(10, 1), span)[-1] == (50, 2e-9)
+    assert charts.burn(queries.buckets(10, 1), span)[-1] == (50, 6e-9)
     assert charts.span(0, 100_000, 4096) == charts.Span(1115, 1162, 86)
     with store.session() as session:
         assert session.connection().execute(text("SELECT sum(paid_gwei) FROM tasks")).scalar() == 9

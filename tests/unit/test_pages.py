@@ -95,6 +95,28 @@ def test_a_refusal_is_a_page_for_browsers_and_a_problem_for_others(browser: Test
     assert browser.get("/v1/nowhere", headers=HTML).headers["content-type"] == problems.MEDIA_TYPE
 
 
+def test_a_page_that_many_look_at_is_made_once_as_long_as_nothing_happened() -> None:
+    app, site, made = FastAPI(), Site("Test", []), []
+    problems.install(app)
+
+    @app.get("/")
+    def first(request: Request, of: str = "") -> Response:
+        made.append(of)
+        problem = {"title": f"made {len(made)}", "status": 200, "detail": of * 2000, "code": "None", "fix": ""}
+        return site.page(request, "error.html", problem=problem)
+
+    browsers.install(app, site, lambda: len(made) // 3)
+    browser = TestClient(app)
+    plain = HTML | {"Accept-Encoding": "identity"}
+    same = [browser.get("/", headers=HTML) for _ in range(3)]
+    assert len({page.text for page in same}) == 1 and made == [""]
+    assert browser.get("/", headers=HTML | {"If-None-Match": same[0].headers["etag"]}).status_code == 304
+    packed, unpacked = browser.get("/?of=x", headers=HTML), browser.get("/?of=x", headers=plain)
+    assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in unpacked.headers
+    assert made == ["", "x", "x"] and packed.headers["content-security-policy"] == CSP
+    assert "made 4" in browser.get("/", headers=HTML).text  # something happened
+
+
 def test_a_feed_tells_its_listeners_what_is_new_and_nothing_twice() -> None:
     async def heard() -> list[str]:
         feed = Feed()
