@@ -16,7 +16,7 @@ def exhibit(show: Show, *, opens: bool) -> None:
     """Starts a network, says where its pages are, plants a lie, and shows them until Ctrl-C. With `opens` a browser
     opens on the dispute as soon as there is one."""
     with ExitStack() as stack:
-        with show.part("1  A local network: chain, contracts, aggregator, three operators, of which one lies"):
+        with show.part("1  A local network with three operators, of which one lies"):
             net = begin(show, stack, liars=1)
             show.say(f"look at it: {net.network.gateway_url}")
 

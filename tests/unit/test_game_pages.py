@@ -8,11 +8,13 @@ import pytest
 from eigentensor import economics
 from eigentensor.dispute import Phase
 from eigentensor.pace import Pace
+from eigentensor.task import Noted, Paid
 from eigentensor_aggregator.pages.descents import Cell, Level, Stance
+from eigentensor_aggregator.pages.flows import flows
 from eigentensor_aggregator.pages.replays import Shown, moves_of, shown
 from eigentensor_aggregator.pages.trees import WIDTH, drawing
 from support.programs import long_program
-from support.stories.aggregator import CHALLENGER, CLIENT, PARAMETERS
+from support.stories.aggregator import CHALLENGER, CLIENT, PARAMETERS, TASK, at
 from support.stories.liars import Fault
 from support.stories.told import Told, told
 from support.vectors.dispute import captured
@@ -95,14 +97,21 @@ def test_a_trace_of_many_calls_is_descended_in_parts() -> None:
 
 
 def test_the_money_of_a_conviction_is_told_to_the_last_wei() -> None:
-    one, flows = game("softmax"), page("softmax").flows
+    one, told_ = game("softmax"), page("softmax").flows
     price, order = one.life.price or 0, one.life.order
-    by = {(flow.source, flow.party): flow.amount for flow in flows}
+    by = {(flow.source, flow.party): flow.amount for flow in told_}
     assert by["escrow", "client"] == 19 and by["bond", "challenger"] == 24
     assert by["collateral", "challenger"] == economics.reward(PARAMETERS, price)
     fees = order.verifiers * order.check_fee
     assert by["collateral", "burned"] + by["collateral", "challenger"] + fees == one.life.collateral
-    assert {flow.to for flow in flows} == {CLIENT, CHALLENGER, None}
+    assert {flow.to for flow in told_} == {CLIENT, CHALLENGER, None}
+
+
+def test_a_slash_is_told_when_the_core_has_released_it() -> None:
+    life = game("softmax").life.step(Noted(at(70), TASK, 4, 100, (CHALLENGER,))).step(Paid(at(90), TASK, 4, 50, 51))
+    stake = {(flow.party, flow.amount) for flow in flows(life, 1, 95) if flow.source == "stake"}
+    assert stake == {("challenger", 50), ("burned", 51)}
+    assert all(flow.source != "stake" for flow in flows(life, 1, 89))
 
 
 @pytest.mark.parametrize(("count", "chosen"), [(1, 0), (5, 4), (6, 0), (64, 63), (2048, 1000), (2048, None)])

@@ -174,5 +174,8 @@ def _claim(p: Position) -> Value:
     return typed(dtype, p.high_value)
 
 
+_PLURALS = {"call": "calls", "leaf": "leaves"}
+
+
 def _numbers(word: str, first: int, last: int) -> str:
-    return f"{word} {first:,}" if first == last else f"{word} {first:,}–{last:,}"
+    return f"{word} {first:,}" if first == last else f"{_PLURALS[word]} {first:,}–{last:,}"

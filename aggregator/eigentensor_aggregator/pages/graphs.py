@@ -13,6 +13,7 @@ WINDOW = 120  #: calls that are drawn
 WIDTH, HEIGHT = 184, 44  #: of a box
 ACROSS, DOWN = 20, 34  #: between two boxes, and between two rows
 COLUMNS = 6  #: boxes beside each other, before the next ones go below
+_BOW = 0.78 * WIDTH  # of a curve that comes out beside a box
 LETTERS = 25  #: of a line in a box
 
 
@@ -31,7 +32,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From the bottom of who writes to the top of who reads."""
+    """From the bottom of who writes to the top of who reads; one that passes other rows makes a bow beside them."""
 
     x: float
     y: float
@@ -39,9 +40,13 @@ class Edge:
     to_y: float
 
     @property
-    def middle(self) -> float:
-        """Half way down."""
-        return (self.y + self.to_y) / 2
+    def path(self) -> str:
+        """As SVG draws it."""
+        if self.to_y - self.y <= HEIGHT:
+            middle = (self.y + self.to_y) / 2
+            return f"M {self.x} {self.y} C {self.x} {middle}, {self.to_x} {middle}, {self.to_x} {self.to_y}"
+        beside = max(self.x, self.to_x) + _BOW
+        return f"M {self.x} {self.y} C {beside} {self.y + DOWN}, {beside} {self.to_y - DOWN}, {self.to_x} {self.to_y}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ def graph(program: Program, first: int = 0) -> Graph:
         for number, (x, y) in places.items()
     )
     edges = tuple(_edge(places[source], places[number]) for number, of in within.items() for source in of)
-    width = max((x for x, _ in places.values()), default=0.0) + WIDTH + 2
+    width = max((x for x, _ in places.values()), default=0.0) + WIDTH + DOWN
     height = max((y for _, y in places.values()), default=0.0) + HEIGHT + 2
     return Graph(first, last, nodes, edges, width, height)
 
