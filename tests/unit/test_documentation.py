@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
+import markdown
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from docs.making import figures, hooks
 from docs.making.contracts import numbered
+from docs.making.markup import code, plain, table
 from docs.making.packing import pack
 from docs.making.sections import Place, included, linked, places, section, sections, separated
 from eigentensor_aggregator import documentation
@@ -19,7 +21,7 @@ WRITTEN = {path.relative_to(FOLDER).as_posix(): path.read_text() for path in PAG
 
 
 def test_every_section_of_a_part_is_on_one_page() -> None:
-    on = places(WRITTEN | hooks._chapters() | {"invariants.md": "@include contracts/README.md: Invariants"})
+    on = places(WRITTEN | hooks.chapters() | {"invariants.md": "@include contracts/README.md: Invariants"})
     for part in ("aggregator", "client", "contracts", "operator", "sdk"):
         file = f"{part}/README.md"
         assert [one.title for one in sections(file) if (file, one.anchor) not in on] == []
@@ -41,6 +43,12 @@ def test_lists_and_tables_are_what_they_are_on_github() -> None:
     text = "A line:\n* one\n  goes on\n  - within\n* two\n\n```\na\n- b\n```\n| a |\n| - |"
     changed = "A line:\n\n* one\n    goes on\n    - within\n* two\n\n```\na\n- b\n```\n| a |\n| - |"
     assert separated(text) == changed
+
+
+def test_texts_of_the_code_are_shown_as_they_are() -> None:
+    rows = [(code("<a|b>"), plain("a_b *c* <img> | [d](e) `f|g`"))]
+    shown = markdown.markdown(table(("x", "y"), rows), extensions=["tables"])
+    assert "<code>&lt;a|b&gt;</code>" in shown and "a_b *c* &lt;img&gt; | [d](e) <code>f|g</code>" in shown
 
 
 def test_the_invariants_are_numbered_without_a_gap() -> None:

@@ -78,7 +78,7 @@ def _raised() -> Mapping[str, list[tuple[str, str]]]:
                 continue
             texts = [text for argument in node.args if (text := _text(argument)) and " " in text]
             fixes = [_text(word.value) for word in node.keywords if word.arg == "fix"]
-            if texts:
+            if len(re.findall(r"[a-z]+", " ".join(texts))) > 1:  # else only the case would say it
                 row = plain(": ".join(texts)), plain(next(iter(fixes), "") or known[name].usual_fix)
                 found.setdefault(name, {})[row] = None
     return {name: sorted(rows) for name, rows in found.items()}

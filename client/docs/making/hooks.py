@@ -34,7 +34,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     other entry names."""
     sections.cache_clear()
     _generated.clear()
-    _generated.update(_chapters() | _references())
+    _generated.update(chapters() | _references())
     listed = set(_names(config.nav))
 
     def expanded(entries: Sequence[Any]) -> Iterator[Any]:
@@ -86,7 +86,7 @@ def hash_of(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def _chapters() -> dict[str, str]:
+def chapters() -> dict[str, str]:
     """A page for each chapter of the normative files."""
     made = {}
     for file, folder in _CHAPTERS.items():

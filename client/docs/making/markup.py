@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable, Sequence
 
-_SPECIAL = re.compile(r"([\\*_\[\]<>|{}#])")
+_SPECIAL = re.compile(r"([\\*_\[\]>|{}#])")
 
 
 def plain(text: str) -> str:
     """A text that stands as it is: what it has in backquotes stays code, everything else is no markup."""
     parts = re.split(r"(`[^`\n]+`)", " ".join(text.split()))
-    kept = (part if number % 2 else _SPECIAL.sub(r"\\\1", part) for number, part in enumerate(parts))
+    kept = (part if n % 2 else _SPECIAL.sub(r"\\\1", part.replace("<", "&lt;")) for n, part in enumerate(parts))
     return "".join(kept)
 
 
@@ -19,8 +19,9 @@ def code(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """What stands in a cell: a bar would end it, within code, too."""
-    return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split()))
+    """What stands in a cell: a bar would end it, but within code."""
+    parts = re.split(r"(`[^`\n]+`)", " ".join(text.split()))
+    return "".join(part if n % 2 else re.sub(r"(?<!\\)\|", r"\|", part) for n, part in enumerate(parts))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
