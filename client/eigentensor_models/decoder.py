@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from tinygrad import Tensor, UOp, dtypes
 
 from eigentensor_client.writing import RECENT
@@ -23,8 +24,8 @@ class Cache:
             count = slots(attention.window, length, chunk)
             heads, size = architecture.key_heads, architecture.head_size
             # Keys lie along positions: so the products of a query with all of them fill vectors.
-            self.keys.append(Tensor.zeros(1, heads, size, count).contiguous().realize())
-            self.values.append(Tensor.zeros(1, heads, count, size).contiguous().realize())
+            self.keys.append(zeros((1, heads, size, count), np.float32))
+            self.values.append(zeros((1, heads, count, size), np.float32))
 
     def states(self) -> dict[str, Tensor]:
         """Its tensors by name; those of rings are `RECENT`."""
@@ -38,6 +39,11 @@ class Cache:
     def is_ring(self, number: int) -> bool:
         """Whether a layer keeps the last positions alone."""
         return int(self.values[number].shape[2]) < self.length
+
+
+def zeros(shape: tuple[int, ...], dtype: type[np.generic]) -> Tensor:
+    """A state as it is at first."""
+    return Tensor(np.zeros(shape, dtype)).realize()
 
 
 def slots(window: int | None, length: int, chunk: int) -> int:
@@ -121,6 +127,7 @@ class Decoder:
         x = self._matrices["model.embed_tokens.weight"].rows(tokens.reshape(1, -1)) * self.architecture.word_scale
         for number, attention in enumerate(self.architecture.layers):
             x = self._layer(x, layer(number), attention, place, cache.keys[number], cache.values[number])
+            x = x.contiguous().realize()  # scheduled layer by layer: one that is like another is known
         return x
 
     def scores(self, x: Tensor) -> Tensor:

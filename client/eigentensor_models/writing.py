@@ -14,7 +14,7 @@ from eigentensor.errors import BindingError
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Program, Role
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
-from eigentensor_models.decoder import Cache, Decoder, Place
+from eigentensor_models.decoder import Cache, Decoder, Place, zeros
 from eigentensor_models.folder import Network
 from eigentensor_models.known import get, key_of, put
 from eigentensor_models.matrices import DTYPES, matrix_of
@@ -36,7 +36,7 @@ class Writer:
         if self.length % APART == 0:
             self.length += self.chunk
         self.cache = Cache(decoder.architecture, self.length, self.chunk)
-        self.tokens = Tensor.zeros(context + 1, dtype=dtypes.int32).contiguous().realize()
+        self.tokens = zeros((context + 1,), np.int32)
 
     def states(self) -> dict[str, Tensor]:
         """What it changes."""

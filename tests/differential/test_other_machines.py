@@ -10,9 +10,11 @@ from functools import cache, partial
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from tinygrad.runtime.support.elf import jit_loader
 
+from differential.test_quads import PAIRS, dots
 from eigentensor import hashing
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
@@ -30,6 +32,7 @@ from support.generated.programs import Example
 from support.oracles.agreement import Calls, calls_of, differences, exposed
 from support.oracles.emulated import ARM, RISCV, VECTORS, Emulated, Machine
 from support.programs import corners, halves, models, tiles, zeros
+from support.programs.tiles import tensors
 
 SELFTESTS = [f"selftest {dtype.name.lower()}" for dtype in sorted(STORED)]
 #: What a device compiles for, and one value at a time.
@@ -108,6 +111,26 @@ def test_what_is_fused_is_not_what_is_rounded_twice() -> None:
     results = {name: calls[r.buffer - len(example.program.buffers)] for name, r in example.program.outputs.items()}
     for one, two in (("fused", "rounded"), ("fused_sums", "rounded_sums")):
         assert (results[one] != results[two]).mean() > 0.5
+
+
+#: Of code: sums of four products of bytes, with a sign and without one, or one of each.
+SDOT, USDOT = 0x4E809400, 0x4E809C00
+
+
+@pytest.mark.parametrize(("features", "instruction"), [("dotprod", SDOT), ("dotprod+i8mm", USDOT)])
+def test_sums_of_four_products_are_instructions_of_newer_processors(features: str, instruction: int) -> None:
+    machine = replace(ARM, flags=(f"-march=armv8.2-a+{features}",), emulator=(*ARM.emulator, "-cpu", "max"))
+    build, programs = machine.compiler(), [dots(*pair) for pair in PAIRS]
+    code = build.compile(build.source(programs[1].bodies[0]))
+    words = memoryview(code[: len(code) // 4 * 4]).cast("I")
+    assert any(word & 0xFFE0FC00 == instruction for word in words)
+    for at in started(machine):
+        for program in programs:
+            arrays = tensors(program)
+            for array in arrays.values():
+                array[::3], array[1::3] = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
+            example = Example(program, arrays, {}, 1)
+            assert differences(example, at.way([program]), calls_of(example)) == []
 
 
 # Programs

@@ -11,14 +11,17 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.model import Program
 from eigentensor.program.ops import Op
-from eigentensor.runtime import selftest
+from eigentensor.runtime import devices
 from eigentensor.runtime.bodies.part import Quads
 from eigentensor.runtime.bodies.quads import join_in_quads
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.schedule import Schedule
-from eigentensor.runtime.gpu.gridded import simple
+from eigentensor.runtime.gpu import nvrtc
+from eigentensor.runtime.gpu.gridded import Gridded, Queue, simple
+from support.campaigns.device_cases import AnyGrid, on_devices, other, usable
 from support.oracles.agreement import disagreements
 from support.oracles.chosen import Chosen
+from support.programs.blocks import by_integers as blocks_by_integers
 from support.programs.tiles import F32, INDEX, program, tensors
 
 ROWS, LANES, STEPS = 13, 19, 5
@@ -29,6 +32,13 @@ FLAGS = [
     pytest.param(("-mno-avx512vnni",), marks=pytest.mark.slow),
     pytest.param(("-mno-avx2", "-U__SSE2__"), marks=pytest.mark.slow),
 ]  # fmt: skip
+
+
+def compiler(architecture: str) -> Gridded:
+    def none() -> Queue:
+        raise AssertionError("only text is compiled")
+
+    return nvrtc.toolchain(architecture, 432, none)
 
 
 def dots(left: DType, right: DType, *, alone: bool = False) -> Program:
@@ -90,8 +100,33 @@ def test_rows_of_stripes_that_do_not_divide_the_axis_are_all_written(rows: int, 
     assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == []
 
 
-def test_devices_without_such_an_instruction_are_not_given_it() -> None:
-    """The self-test's bodies have what a processor multiplies in fours."""
-    bodies = selftest.conformance([DType.INT8])[0].bodies
-    assert any(isinstance(join_in_quads(body, ()), Quads) for body in bodies)
-    assert not any(isinstance(simple(body), Quads) for body in bodies)
+@pytest.mark.parametrize(("device", "pair"), on_devices(PAIRS, PAIRS[1:2]))
+def test_sums_of_four_products_are_exact_on_devices_with_work_items(
+    device: str, pair: tuple[DType, DType], tmp_path: Path
+) -> None:
+    """With every grid: words that are read, and values that a group keeps together."""
+    of, here = dots(*pair), devices.of(usable(device))
+    assert isinstance(here, Gridded)
+    assert isinstance(simple(of.bodies[0]), Quads)
+    arrays = tensors(of)
+    for array in arrays.values():
+        array[::3], array[1::3] = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
+    for kind in (here, *(other(AnyGrid, here, seed) for seed in range(2))):
+        assert disagreements(of, arrays, device=device, toolchain=kind, cache=Cache(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("device", "kind"), on_devices(("Q8_0", "Q4_0", "Q5_K", "Q6_K"), ["Q6_K"]))
+def test_blocks_are_words_on_devices_with_work_items(device: str, kind: str, tmp_path: Path) -> None:
+    """Bits are shifted, masked, multiplied and added four bytes at a time."""
+    graph, inputs = blocks_by_integers(kind)
+    assert disagreements(graph.program, {**graph.weights, **inputs}, device=usable(device), cache=Cache(tmp_path)) == []
+
+
+def test_text_for_gpus_has_an_instruction_for_four_products() -> None:
+    """Of what lies in words; an old GPU has none, and computes the same by hand."""
+    graph, _ = blocks_by_integers("Q4_K")
+    body = max(graph.program.bodies, key=lambda body: len(body.instructions))
+    ptx = {name: nvrtc.compiled(name, compiler(name).source(body)).ptx for name in ("sm_50", "sm_80")}
+    assert "dp4a.u32.s32" in ptx["sm_80"]
+    assert "dp4a" not in ptx["sm_50"]
+    assert "word_u8(" in compiler("sm_80").source(body).rpartition("KERNEL(")[2]

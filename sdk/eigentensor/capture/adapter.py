@@ -9,6 +9,7 @@ from threading import RLock, current_thread, main_thread
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import tinygrad.schedule as schedule_module
 import tinygrad.tensor as tensor_module
 from tinygrad import Device, Tensor
 from tinygrad.device import Buffer
@@ -32,7 +33,7 @@ DEVICE = relocation.DEVICE
 LOCK = RLock()
 held_over_forks(LOCK)
 _SETTINGS: dict[str, Any] = {
-    "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
+    "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 1, "CAPTURING": 1, "TRACEMETA": 1,
     "BEAM": 0, "NOOPT": 0, "IMAGE": 0, "FLOAT16": 0, "OPENPILOT_HACKS": 0, "WINO": 0, "TRANSCENDENTAL": 1, "PCONTIG": 0,
     "MAX_KERNEL_BUFFERS": 0, "FUSE_OPTIM": 0, "DEFAULT_FLOAT": "float32", "DEFAULT_INT": "int32", "TUPLE_ORDER": 1,
     "DISALLOW_BROADCAST": 0, "EMULATED_DTYPES": "", "USE_ATOMICS": 0, "DEBUG": 0, "DEBUG_RANGEIFY": 0,
@@ -300,6 +301,7 @@ def _call_plainly(jit: Any, *args: Any, **kwargs: Any) -> Any:
 #: What stands in for parts of tinygrad while it is recorded, from the recorder and the original.
 _REPLACED: dict[tuple[Any, str], Callable[[Recording, Any], Any]] = {
     (Tensor, "_seed"): lambda _, seed: seed,
+    (schedule_module, "schedule_cache"): lambda *_: {},  # what was scheduled under these settings alone
     (Tensor, "_device_seeds"): lambda *_: {},
     (Tensor, "_device_rng_counters"): lambda recorder, _: recorder.counters,
     (Tensor, "assign"): Recording.assign,

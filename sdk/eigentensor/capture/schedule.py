@@ -30,6 +30,7 @@ class Schedule:
     data: dict[Array, bytes] = field(default_factory=dict)  # arrays whose contents are known at capture
     kernels: list[Kernel] = field(default_factory=list)
     written: set[Any] = field(default_factory=set)
+    simple: dict[Any, Any] = field(default_factory=dict)  # kernels by tinygrad's: those of layers are the same ones
 
     def external(self, buffer: Any) -> Array:
         """Make a buffer that comes from outside known."""
@@ -58,9 +59,10 @@ class Schedule:
 
     def _kernel(self, call: RecordedCall) -> None:
         is_custom = call.ast.arg.name == CUSTOM
-        ast = graph_rewrite(graph_rewrite(call.ast, pm_mops, bottom_up=True), pm_load_collapse)
+        if call.ast not in self.simple:
+            self.simple[call.ast] = graph_rewrite(graph_rewrite(call.ast, pm_mops, bottom_up=True), pm_load_collapse)
         with located(call.line):
-            self._converted(ast.src[0], [window(b) for b in call.buffers], call.line, is_custom)
+            self._converted(self.simple[call.ast].src[0], [window(b) for b in call.buffers], call.line, is_custom)
 
     def _converted(self, end: Any, windows: Sequence[Window], where: str, is_custom: bool) -> None:
         store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())

@@ -1,7 +1,4 @@
-"""Products of bytes, four side by side in memory, as one instruction of a processor: their sum, exact in any order.
-
-Only the compiler for processors knows such bodies.
-"""
+"""Products of bytes, four side by side in memory, as one instruction: their sum, exact in any order."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -292,6 +292,17 @@ FN i32v dot(i8qv a, u8qv c, i32v d) { return dot(c, a, d); }
 /* 128 more are without a sign; what that adds depends on `c` alone, and is computed once for all rows. */
 FN i32v dot(i8qv a, i8qv c, i32v d) { return dot((u8qv)a ^ (u8)128, c, d - dot((u8qv)(u8)128, c, (i32v)0)); }
 FN i32v dot(u8qv a, u8qv c, i32v d) { return dot(a, (i8qv)(c ^ (u8)128), d) + dot(a, (i8qv)(i8)64, (i32v)0) * 2; }
+#elif LANES == 4 && defined(__ARM_FEATURE_DOTPROD)
+#define DOT(A, C, NAME) \
+  FN i32v dot(A a, C c, i32v d) { __asm__(NAME " %0.4s, %1.16b, %2.16b" : "+w"(d) : "w"(a), "w"(c)); return d; }
+DOT(i8qv, i8qv, "sdot")
+DOT(u8qv, u8qv, "udot")
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+DOT(u8qv, i8qv, "usdot")
+#else
+FN i32v dot(u8qv a, i8qv c, i32v d) { return dot((i8qv)(a ^ (u8)128), c, d) + dot((i8qv)(i8)64, c, (i32v)0) * 2; }
+#endif
+FN i32v dot(i8qv a, u8qv c, i32v d) { return dot(c, a, d); }
 #else
 #if defined(OF_PAIRS)
 typedef short shorts __attribute__((vector_size(4 * LANES)));

@@ -42,7 +42,23 @@ template <typename T> FN T chosen(b m, T a, T c) {
 FN f32 apart(f32 a) { asm("" : "+f"(a)); return a; }
 FN f32 choose(b m, f32 a, f32 c) { return m ? a : apart(c); }
 FN f32 half(u16 a) { f32 r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(a)); return r; }
-FN i32 dot4(i32 a, i32 c, i32 d) { asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(d) : "r"(a), "r"(c)); return d; }
+#if __CUDA_ARCH__ >= 610
+#define DOT(NAME, TYPES) \
+  FN i32 NAME(u32 a, u32 c, i32 d) { asm("dp4a." TYPES " %0, %1, %2, %0;" : "+r"(d) : "r"(a), "r"(c)); return d; }
+#else
+#define DOT(NAME, TYPES) /* by hand: the first letter of either type says whether its bytes have a sign */ \
+  FN i32 NAME(u32 a, u32 c, i32 d) { \
+    for (i32 n = 0; n < 32; n += 8) { \
+      i32 x = TYPES[0] == 's' ? (i8)(a >> n) : (u8)(a >> n), y = TYPES[4] == 's' ? (i8)(c >> n) : (u8)(c >> n); \
+      d += x * y; \
+    } \
+    return d; \
+  }
+#endif
+DOT(dot_i8_i8, "s32.s32")
+DOT(dot_i8_u8, "s32.u32")
+DOT(dot_u8_i8, "u32.s32")
+DOT(dot_u8_u8, "u32.u32")
 FN f32 root(f32 a) { return __fsqrt_rn(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return __fmaf_rn(a, c, d); }
 template <int BYTES> FN void fetch(u32 to, const void *from) {

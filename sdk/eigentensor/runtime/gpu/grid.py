@@ -15,6 +15,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.bodies.quads import FOUR
 
 #: What a work item computes, and how work items are grouped.
 TILES = ((1, 1), (2, 2), (4, 4), (8, 4), (8, 8))
@@ -134,12 +135,14 @@ def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
     while stack:
         v = stack.pop()
         sides = [bool(analysis.depends[v].intersection(axes)) for axes in (grid.rows, grid.columns)]
+        if v in analysis.wide:  # words of four bytes are read where they are needed
+            continue
         if sum(sides) == 1 and body.instructions[v].dtype is not DType.INDEX:
             cone = cone_of(analysis, v)
-            loads = [body.instructions[n].b for n in cone if body.instructions[n].op is Op.LOAD]
+            loads = [n for n in cone if body.instructions[n].op is Op.LOAD]
             reduced = any(body.instructions[n].op in REDUCTIONS for n in cone)
             shared = (grid.wide * grid.broad if sides[0] else grid.tall * grid.high) > 1
-            if loads and not reduced and (shared or not all(_is_coalesced(analysis, grid, e) for e in loads)):
+            if loads and not reduced and (shared or not all(_is_coalesced(analysis, grid, n) for n in loads)):
                 values.add(v)
                 continue
         stack += [w for w in body.instructions[v].values if analysis.scopes[w] is not None]
@@ -196,7 +199,7 @@ def copied(analysis: Analysis, grid: Grid, load: int) -> Copy | None:
     are too small to be copied one by one and do not lie side by side."""
     instruction, body = analysis.body.instructions[load], analysis.body
     side = side_of(analysis, grid, load)
-    if instruction.c != NO_GUARD or len(side) > 1:
+    if instruction.c != NO_GUARD or len(side) > 1 or load in analysis.wide:
         return None
     axes = {"r": grid.rows, "c": grid.columns, "": ()}[side]
     span = {"r": grid.tall * grid.high, "c": grid.wide * grid.broad, "": 1}[side]
@@ -357,7 +360,7 @@ def _cost(analysis: Analysis, grid: Grid, target: Many) -> float:
             share = span / grid.items if copy is None else copy.span / copy.vector / grid.items
             total += steps * share * (NEAR if instruction.op is Op.LOAD else 1)
         elif instruction.op is Op.LOAD:
-            total += steps * instances * (NEAR if _is_coalesced(analysis, grid, instruction.b) else FAR)
+            total += steps * instances * (NEAR if _is_coalesced(analysis, grid, n) else FAR)
         else:
             total += steps * instances
     rounds = -(-prod(groups(analysis.body, grid)) // target.groups)
@@ -373,9 +376,10 @@ def _cost(analysis: Analysis, grid: Grid, target: Many) -> float:
     return max(work, waits / (grid.ahead - 1) * -(-rounds // beside))
 
 
-def _is_coalesced(analysis: Analysis, grid: Grid, element: int) -> bool:
+def _is_coalesced(analysis: Analysis, grid: Grid, load: int) -> bool:
     """Whether neighbouring items read neighbouring elements, or the same."""
-    return not grid.columns or analysis.strides(grid.columns[-1])[element] in (0, 1)
+    beside = FOUR if load in analysis.wide else 1
+    return not grid.columns or analysis.strides(grid.columns[-1])[analysis.body.instructions[load].b] in (0, beside)
 
 
 def _text(value: int | tuple[int, ...]) -> str:

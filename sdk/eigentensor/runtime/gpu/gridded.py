@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Body, Program, Result, Role
+from eigentensor.runtime.bodies.quads import with_quads
 from eigentensor.runtime.bodies.rewriting import join, simple_joins
 from eigentensor.runtime.build.compilers import SEMANTICS, Build, with_headers
 from eigentensor.runtime.build.kernels import Kernels
@@ -67,7 +69,7 @@ class Gridded(Build[Grid]):
         return grid_features(simple(body), schedules)
 
     def source(self, body: Body) -> str:
-        return with_headers(write(simple(body), self.schedule(body)), (HERE / self.header, SEMANTICS))
+        return with_headers(write(simple(body), self.schedule(body)), (HERE / self.header, SEMANTICS, HERE / "fours.h"))
 
     def compile(self, text: str) -> bytes:
         if self.build is None:
@@ -86,11 +88,11 @@ class Gridded(Build[Grid]):
 
 @lru_cache(maxsize=4096)
 def simple(body: Body) -> Body:
-    """The body with one axis for those that are one in memory: grids are over its axes."""
-    try:
-        return join(body, simple_joins(body))
-    except ValueError:
-        return body
+    """The body with one axis for those that are one in memory: grids are over its axes. Sums of four products of bytes
+    are one instruction."""
+    with suppress(ValueError):
+        body = join(body, simple_joins(body))
+    return with_quads(body)
 
 
 class Launch(NamedTuple):

@@ -8,7 +8,8 @@ from eigentensor.numerics.dtypes import INFINITY, DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
-from eigentensor.runtime.bodies.expressions import MEMORY, Text, applied, literal, register
+from eigentensor.runtime.bodies.expressions import MEMORY, OPERATORS, Text, applied, literal, register
+from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.gpu.grid import Grid, cone_of, groups
 
 LEAVES = frozenset({Op.CONST, Op.RANGE, Op.VAR, Op.LOAD}) | REDUCTIONS  #: what a value is made of in the end
@@ -125,7 +126,8 @@ class Item(Text):
         for suffix in self.suffixes(number):
             text = self.expression(number, suffix)
             text = f"apart({text})" if dtype.is_float and leaves == {Op.CONST} else text
-            self.line(f"const {register(dtype, False)} v{number}{suffix} = {text};")
+            kind = "u32" if number in self.analysis.wide else register(dtype, False)
+            self.line(f"const {kind} v{number}{suffix} = {text};")
 
     def expression(self, number: int, suffix: str) -> str:
         """What computes an instance from the constants of its operands."""
@@ -135,10 +137,39 @@ class Item(Text):
         if instruction.op is Op.VAR:
             return f"(ix)values[at + {instruction.a}]"
         operands = [self.value(v, suffix) for v in instruction.values]
+        if self.analysis.wide.intersection((number, *instruction.values)):
+            return self.of_four(number, operands)
         if instruction.op is Op.LOAD:
             guard = f", {operands[1]}" if instruction.c != NO_GUARD else ""
             return f"load_{MEMORY[instruction.dtype]}(p{instruction.a}, {operands[0]}{guard})"
         return applied(self.analysis, instruction, operands, False)
+
+    def of_four(self, number: int, operands: Sequence[str]) -> str:
+        """What computes a word of four bytes, or the sum of products of two of them."""
+        instruction, wide = self.body.instructions[number], self.analysis.wide
+        kinds = [MEMORY[self.body.instructions[v].dtype] for v in instruction.values]
+        if number not in wide:
+            return f"dot_{kinds[0]}_{kinds[1]}({', '.join(operands)})"
+        kind = MEMORY[instruction.dtype]
+        if instruction.op is Op.LOAD:
+            return f"{'word' if self.is_aligned(instruction.b) else 'four'}_{kind}(p{instruction.a}, {operands[0]})"
+        if instruction.op is Op.CAST:
+            return operands[0]
+        if instruction.op is Op.SHR:
+            return f"four_shr_{kind}({', '.join(operands)})"
+        if instruction.op is Op.MUL and len(wide.intersection(instruction.values)) == 1:
+            word, by = operands if instruction.values[0] in wide else operands[::-1]
+            return f"four_times({word}, (u32)({by}))"
+        pairs = zip(instruction.values, operands, strict=True)
+        words = [text if v in wide else f"spread({text})" for v, text in pairs]
+        if instruction.op in (Op.AND, Op.OR, Op.XOR):
+            return f" {OPERATORS[instruction.op]} ".join(words)
+        return f"four_{instruction.op.name.lower()}({', '.join(words)})"
+
+    def is_aligned(self, element: int) -> bool:
+        """Whether an index is always that of the first byte of a word."""
+        steps = (self.analysis.strides(loop)[element] for loop in range(len(self.analysis.extents)))
+        return all(step is not None and step % FOUR == 0 for step in (self.analysis.origin(element), *steps))
 
 
 def _parts(suffix: str) -> tuple[str, ...]:

@@ -34,9 +34,14 @@ FN f32 as_f32(u32 a) { return as_float(a); }
 FN i32 zeros(u64 a) { return (i32)clz(a); }
 FN f32 apart(f32 a) { return a; }
 FN f32 choose(b m, f32 a, f32 c) { return m ? a : c; }
-FN i32 dot4(i32 a, i32 c, i32 d) {
-  char4 x = as_char4(a), y = as_char4(c);
-  return d + x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
-}
+#define DOT(NAME, A, C) \
+  FN i32 NAME(u32 a, u32 c, i32 d) { \
+    int4 x = convert_int4(as_##A(a)), y = convert_int4(as_##C(c)); \
+    return d + x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w; \
+  }
+DOT(dot_i8_i8, char4, char4)
+DOT(dot_i8_u8, char4, uchar4)
+DOT(dot_u8_i8, uchar4, char4)
+DOT(dot_u8_u8, uchar4, uchar4)
 FN f32 root(f32 a) { return sqrt(a); }
 FN f32 mulacc(f32 a, f32 c, f32 d) { return fma(a, c, d); }

@@ -130,10 +130,10 @@ class Staging(Item):
                 for n, suffix in enumerate(self.suffixes(v)):
                     place = f"i{copy.side} + {n * self.step(copy.side)}" if copy.side else "0"
                     at = copy.at(self.grid, "k", place)
-                    self.line(f"const i32 v{v}{suffix} = *(LOCAL_OF i32 *)&t{number}v{v}[s][{at}];")
+                    self.line(f"const u32 v{v}{suffix} = *(LOCAL_OF u32 *)&t{number}v{v}[s][{at}];")
             for suffix in self.suffixes(number):
                 total, (first, second) = f"v{number}{suffix}", (self.value(v, suffix) for v in loads)
-                self.line(f"{total} = dot4({first}, {second}, {total});")
+                self.line(f"{total} = dot_i8_i8({first}, {second}, {total});")
 
     def _fetch(self, number: int, ranges: tuple[int, ...], kept: Sequence[int], start: str) -> None:
         """Starts the copies of what the chunk from a step on reads."""
