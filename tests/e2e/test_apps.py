@@ -134,7 +134,9 @@ def test_a_long_prompt_is_a_paid_task_of_its_own_and_each_task_is_checked_and_pr
     monkeypatch.setattr(models, "CHUNK", 20)
     expected = json.loads((FOLDER / "qwen2" / "expected.json").read_text())
     parts = read_named(str(FOLDER / "qwen2"), deploying.gateway, None, None, None, apps, 128)
-    app, _ = deploy_paid(deploying, apps, "qwen", parts, replace(TERMS, check_rate=10**18), "checked")
+    app, _ = deploy_paid(
+        deploying, apps, "qwen", parts, replace(TERMS, accept_within=1000, check_rate=10**18), "checked"
+    )
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=1200) as ai:
         answer: Any = ai.chat.completions.create(
             model="qwen", messages=expected["chats"][0][0], temperature=0, max_tokens=6
