@@ -126,15 +126,19 @@ def test_a_chat_in_paid_tasks_says_what_the_program_says_here(
         assert len(chunks[-1].model_extra["eigentensor"]["tasks"]) == len(tasks)
 
 
+@pytest.mark.timeout(1200)
 def test_a_long_prompt_is_a_paid_task_of_its_own_and_each_task_is_checked_and_proven(
-    url: str, apps: Apps, deploying: Client, net: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    url: str, apps: Apps, deploying: Client, net: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """The program that reads is accepted, executed, re-executed by a verifier, and its receipt proven by executing it
     again; the one that writes goes on from the states that it left."""
     monkeypatch.setattr(models, "CHUNK", 20)
     expected = json.loads((FOLDER / "qwen2" / "expected.json").read_text())
     parts = read_named(str(FOLDER / "qwen2"), deploying.gateway, None, None, None, apps, 128)
-    app, _ = deploy_paid(deploying, apps, "qwen", parts, replace(TERMS, check_rate=10**18), "checked")
+    app, _ = deploy_paid(
+        deploying, apps, "qwen", parts, replace(TERMS, accept_within=1000, check_rate=10**18), "checked"
+    )
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=1200) as ai:
         answer: Any = ai.chat.completions.create(
             model="qwen", messages=expected["chats"][0][0], temperature=0, max_tokens=6
@@ -145,8 +149,8 @@ def test_a_long_prompt_is_a_paid_task_of_its_own_and_each_task_is_checked_and_pr
     programs = [Receipt.from_bytes(receipt).order.program.hex() for receipt in receipts]
     assert programs == [app.reader, app.program], "51 tokens in chunks, with the one that follows them; then the rest"
     for number, receipt in enumerate(receipts):
-        assert tasks[number]["state"].endswith("checked(1)")
         (path := tmp_path / f"{number}.receipt").write_bytes(receipt)
         with pytest.raises(SystemExit) as ended:
             main(["receipt", "check", str(path), "--deep", "--network", str(net.network.name)])
-        assert ended.value.code == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert not ended.value.code and "checked(1)" in out and "executed again" in out, out
