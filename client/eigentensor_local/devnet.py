@@ -116,7 +116,7 @@ class Devnet:
         with Chain(self.network, anvil_account(DEPLOYER), self.folder / "deployer.sqlite") as chain:
             chain.token.mint(address, amount)
 
-    def start_aggregator(self) -> Running:
+    def start_aggregator(self, more: Settings | None = None) -> Running:
         """Starts the aggregator's daemon, with a funded relay key."""
         folder = self.folder / "aggregator"
         if not (folder / "relay.json").exists():
@@ -129,6 +129,7 @@ class Devnet:
             "EIGENTENSOR_AGGREGATOR_PORT": self.network.gateway_url.rpartition(":")[2],
             "EIGENTENSOR_AGGREGATOR_KEYSTORE": folder / "relay.json",
             "EIGENTENSOR_AGGREGATOR_PASSWORD_FILE": folder / "password",
+            **(more or {}),
         }
         return self._start("aggregator", ["aggregator", "run"], self.environment(folder, settings), AGGREGATOR_READY)
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -23,7 +22,17 @@ from eigentensor_client.client import Client
 from eigentensor_local.anvil import join
 from eigentensor_local.devnet import Devnet, Party
 from eigentensor_local.processes import Running
-from support.stories.daemons import BLOCK_TIME, PATIENCE, TERMS, network_of, pass_draw, start, until, wait_for, work_of
+from support.stories.daemons import (
+    PATIENCE,
+    TERMS,
+    network_of,
+    pass_draw,
+    start,
+    start_watcher,
+    until,
+    wait_for,
+    work_of,
+)
 from support.stories.game_table import brought
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -58,15 +67,7 @@ class Match:
         return start(self.net, self.liar, module="eigentensor_local.actors")
 
     def start_watcher(self) -> Running:
-        environment = self.net.environment(self.watcher.folder, {}) | {
-            "EIGENTENSOR_WATCH_DATA": str(self.watcher.folder / "watch"),
-            "EIGENTENSOR_WATCH_KEYSTORE": str(self.watcher.folder / "owner.json"),
-            "EIGENTENSOR_WATCH_PASSWORD_FILE": str(self.watcher.folder / "password"),
-            "EIGENTENSOR_WATCH_BLOCK_SECONDS": str(BLOCK_TIME),
-            "EIGENTENSOR_WATCH_POLL": "0.1",
-        }
-        command = [sys.executable, "-m", "eigentensor_client", "watch", "--json"]
-        return self.net.processes.start(self.watcher.name, command, environment)
+        return start_watcher(self.net, self.watcher)
 
     def kill_liar(self) -> None:
         self.net.processes[self.liar.name].kill()

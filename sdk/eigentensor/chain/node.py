@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eigentensor.addresses import to_checksum_address
-from eigentensor.chain.answers import Refusal
+from eigentensor.chain.answers import Refusal, nonsense
 from eigentensor.chain.contracts import Contract
 from eigentensor.chain.network import Network
 from eigentensor.chain.refusals import talking_to
@@ -19,6 +19,7 @@ from eigentensor.pace import Pace
 Block = int | str
 _UNKNOWN_METHOD = -32601
 _TIP = GWEI  # wei for a unit of gas where a node cannot say which tip is usual
+_MOST = 1 << 60  # of transactions of an account, and of wei for a unit of gas: an ether
 _LATE = 64  # blocks that say how fast they come
 # In the order of the forks that added them: a chain has a prefix.
 _FIELDS = (
@@ -138,20 +139,20 @@ class Node:
 
     def transaction_count(self, account: str, block: Block = "latest") -> int:
         """How many transactions of an account are in the chain up to a block: its next nonce there."""
-        return int(self._ask("eth_getTransactionCount", to_checksum_address(account), block))
+        return _sane(self._ask("eth_getTransactionCount", to_checksum_address(account), block))
 
     def gas_price(self) -> int:
         """Wei of the chain's own coin that a unit of gas costs now."""
-        return int(self._ask("eth_gasPrice"))
+        return _sane(self._ask("eth_gasPrice"))
 
     def base_fee(self) -> int:
         """Wei that the next block takes at least for a unit of gas."""
-        return int(self._ask("eth_feeHistory", 1, "latest", [])["baseFeePerGas"][-1])
+        return _sane(self._ask("eth_feeHistory", 1, "latest", [])["baseFeePerGas"][-1])
 
     def usual_tip(self) -> int:
         """Wei for a unit of gas above that, with which a transaction usually gets into the next block."""
         tip = self._ask_if_known("eth_maxPriorityFeePerGas")
-        return _TIP if tip is None else int(tip)
+        return _TIP if tip is None else _sane(tip)
 
     # ---- Transactions and logs ----
 
@@ -230,6 +231,13 @@ class Node:
                 if refusal.code != _UNKNOWN_METHOD:
                     raise
                 return None
+
+
+def _sane(number: int) -> int:
+    """A count, or wei for a unit of gas. Raises ChainError for what none can be, and no journal could keep."""
+    if number > _MOST:
+        raise nonsense(f"the number {number:#x}")
+    return int(number)
 
 
 def encode_header(block: Mapping[str, Any]) -> bytes:

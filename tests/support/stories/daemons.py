@@ -71,6 +71,20 @@ def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_cli
     return running
 
 
+def start_watcher(net: Devnet, party: Party, network: Path | None = None) -> Running:
+    """Starts a watcher that looks at everything, with the party's own account; with another network file if given."""
+    environment = net.environment(party.folder, {}) | {
+        "EIGENTENSOR_WATCH_NETWORK": str(network or net.path),
+        "EIGENTENSOR_WATCH_DATA": str(party.folder / "watch"),
+        "EIGENTENSOR_WATCH_KEYSTORE": str(party.folder / "owner.json"),
+        "EIGENTENSOR_WATCH_PASSWORD_FILE": str(party.folder / "password"),
+        "EIGENTENSOR_WATCH_BLOCK_SECONDS": str(BLOCK_TIME),
+        "EIGENTENSOR_WATCH_POLL": "0.1",
+    }
+    command = [sys.executable, "-m", "eigentensor_client", "watch", "--json"]
+    return net.processes.start(party.name, command, environment)
+
+
 def party_of(net: Devnet, client: Chain, name: str) -> Party:
     """An operator whose signer has tokens: what batches hold is deposited out of them."""
     party = net.party(name)

@@ -1,0 +1,121 @@
+"""Lines that drop, delay, cut, spoil, repeat and swap what passes: what comes is whole, what is sent is sent once."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import numpy as np
+import pytest
+
+from eigentensor import merkle
+from eigentensor.chain import Chain, anvil_account
+from eigentensor.errors import EigenTensorError
+from eigentensor.store import GatewayClient, LocalStore
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.daemon import Daemon
+from support.campaigns.chaos import played
+from support.hostile.proxy import Kind, Proxy
+from support.stories.chaos import Schedule
+from support.stories.game_table import CLIENT
+
+T = TypeVar("T")
+DATA = np.random.default_rng(5).bytes(2 * merkle.PIECE + 77)
+#: But for waiting.
+KINDS = [kind for kind in Kind if kind is not Kind.DELAY]
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    """The URL of a service that says what it hears."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        while data := connection.recv(1 << 16):
+                            connection.sendall(data)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def said(url: str, *texts: bytes) -> bytes:
+    """What comes back until nothing more does."""
+    heard = b""
+    address = "127.0.0.1", int(url.rpartition(":")[2])
+    with suppress(OSError), socket.create_connection(address, timeout=1.0) as connection:
+        for text in texts:
+            connection.sendall(text)
+        while data := connection.recv(1 << 16):
+            heard += data
+    return heard
+
+
+@pytest.mark.parametrize("kind", [None, *Kind])
+def test_a_line_is_as_bad_as_it_should_be(echo: str, kind: Kind | None) -> None:
+    text = b"a" * 64 + b"b" * 64
+    with Proxy(echo, Random(3), share=1.0) as line:
+        line.kinds = [] if kind is None else [kind]
+        heard = said(line.url, text)
+        assert bool(line.planted) is (kind is not None)
+    expected = {Kind.DROP: b"", Kind.CUT: b"", Kind.DUPLICATE: text * 4}
+    if kind is Kind.GARBAGE:
+        assert len(heard) == len(text) and heard != text and not heard.isascii()
+    elif kind is not Kind.DELAY:
+        assert heard == expected.get(kind or Kind.REORDER, text)
+
+
+def test_blobs_come_whole_over_bad_lines(
+    settings: Settings, serve: Callable[[Settings], tuple[str, Daemon]], tmp_path: Path
+) -> None:
+    url, _ = serve(settings)
+    with Proxy(url, Random(1), share=0.02) as line, GatewayClient(line.url, LocalStore(tmp_path / "a")) as client:
+        blob = client.store.put(DATA)
+        line.kinds = KINDS
+        tried(lambda: client.upload(blob))
+        with GatewayClient(line.url, LocalStore(tmp_path / "b")) as other:
+            assert tried(lambda: other.fetch(blob)).read_bytes() == DATA
+
+
+def test_messages_over_bad_lines_are_in_the_chain_once(client: Chain) -> None:
+    before = client.node.transaction_count(client.address)
+    with Proxy(client.node.network.rpc_url, Random(2), share=0.05) as line:
+        network = replace(client.node.network, rpc_url=line.url)
+        with Chain(network, anvil_account(CLIENT), None, deadline=30) as chain:
+            line.kinds = KINDS
+            for amount in range(1, 4):
+                approve = partial(chain.token.approve, chain.deployment.task_market, amount, once=f"approve {amount}")
+                tried(approve)
+    assert client.node.transaction_count(client.address) == before + 3
+
+
+def tried(do: Callable[[], T]) -> T:
+    """What comes of it; whatever fails meanwhile is an error of the tree."""
+    for _ in range(50):
+        with suppress(EigenTensorError):
+            return do()
+    raise AssertionError("it never came through")
+
+
+def test_schedules_are_the_same_for_ever_and_have_every_kind() -> None:
+    schedules = [Schedule.of(number) for number in range(100)]
+    assert {kind for schedule in schedules for kind in schedule.kinds} == set(Kind)
+    assert all(any(schedule.lies) for schedule in schedules)
+    assert not all(all(schedule.lies) for schedule in schedules)
+    assert schedules[7] == Schedule.of(7)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_network_holds_over_bad_lines() -> None:
+    """Two of `scripts/chaos`."""
+    assert [line.get("report", "held") for line in played(range(2))] == ["held"] * 2
