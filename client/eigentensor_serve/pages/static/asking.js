@@ -1,0 +1,58 @@
+// A form of tensors: collects what its widgets have, asks, and shows the task that answers as it changes.
+"use strict";
+
+const WIDGETS = { drawing: Drawing, picture: Picture, numbers: Numbers, file: TensorFile };
+
+class Form {
+  constructor(form) {
+    this.form = form;
+    this.button = form.querySelector("button.first");
+    this.widgets = [...form.querySelectorAll("[data-widget]")].map((field) => new WIDGETS[field.dataset.widget](field));
+    this.isAsking = this.isStale = false;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.ask();
+    });
+    if (form.dataset.live !== undefined) form.addEventListener("change", () => this.follow());
+  }
+
+  /** Asks again whenever something has changed, one request at a time: where nothing is paid. */
+  follow() {
+    if (this.isAsking) this.isStale = true;
+    else if (!this.form.querySelector(".blank")) this.ask();
+  }
+
+  async body() {
+    const { form } = this, inputs = {}, variables = {};
+    for (const widget of this.widgets) inputs[widget.field.dataset.input] = await widget.tensor();
+    for (const box of form.querySelectorAll("[data-variable]")) variables[box.dataset.variable] = box.valueAsNumber;
+    const repeat = form.querySelector("[name=repeat]");
+    return { inputs, ...(Object.keys(variables).length && { variables }), ...(repeat && { repeat: repeat.valueAsNumber }) };
+  }
+
+  async ask() {
+    const { form, button } = this;
+    this.isAsking = true;
+    this.isStale = false;
+    button.setAttribute("aria-busy", "true");
+    problem();
+    try {
+      const headers = { "Content-Type": "application/json", Prefer: "respond-async" };
+      const response = await asked(form.action, { method: "POST", headers, body: JSON.stringify(await this.body()) });
+      await show(response.headers.get("EigenTensor-Task"));
+    } catch (error) {
+      told(error);
+    } finally {
+      this.isAsking = false;
+      button.removeAttribute("aria-busy");
+      if (this.isStale) this.follow();
+    }
+  }
+}
+
+/** Puts the answer of a task where answers are; it keeps itself up to date. */
+async function show(task) {
+  await htmx.ajax("GET", `/tasks/${task}`, { target: "#answer", select: "#answer", swap: "outerHTML" });
+}
+
+for (const form of document.querySelectorAll("form.ask")) new Form(form);
