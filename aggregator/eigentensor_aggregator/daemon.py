@@ -51,9 +51,9 @@ def _kept(pauses: Mapping[K, Pause], keys: Collection[K]) -> dict[K, Pause]:
 
 class Daemon:
     """Follows one market, in the lead of its database; as long as another process has that, it follows the database
-    alone. With a `chain` it sends messages that anybody may send and that are its concern, and prunes
-    seats if all are; `watch` has its turn in each round, with the newest block that was read; `taking` is called when
-    it takes the lead."""
+    alone. With a `chain` it sends messages that anybody may send and that are its concern, and prunes seats if all
+    are; `watch` has its turn in each round, with the newest block that was read; `taking` is called when it takes the
+    lead; `tell` hears the newest block and the store's version after each look at the chain."""
 
     def __init__(
         self,
@@ -65,10 +65,12 @@ class Daemon:
         watch: Callable[[int], None] | None = None,
         concerns: Callable[[Action], bool] | None = None,
         taking: Callable[[], None] = lambda: None,
+        tell: Callable[[int, int], None] = lambda _, __: None,
     ) -> None:
         self._reader = reader
         self._watch = watch
         self._taking = taking
+        self._tell = tell
         self._concerns = concerns or (lambda _: True)
         self._prunes = concerns is None
         self._store = store
@@ -116,12 +118,14 @@ class Daemon:
         """One round: catch up with the chain, then send what is due. Rounds do not overlap."""
         with self._turning:
             if not self._lead():
+                self._tell(self.block, self._store.version)
                 return
             if not self._resumed and self._chain is not None:
                 self._resumed = True
                 self._guarded(self._chain.sender.resume)
             while not self._catch_up() and not self._stop.is_set():
                 pass
+            self._tell(self.block, self._store.version)
             if self._watch is not None:
                 self._guarded(partial(self._watch, self.block))
             if self._chain is None:

@@ -15,8 +15,9 @@ from eigentensor.schemas.network import Deployment, GatewayHealth, Network
 from eigentensor.web import documents, problems
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
+from eigentensor.web.pages import browsers
 from eigentensor.web.server import Health
-from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, task_routes
+from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, pages, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedOrder
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import Away, StandsBy
@@ -66,6 +67,11 @@ def create_app(parts: Parts) -> FastAPI:
     for routes in (blob_routes, task_routes, challenge_routes, channel_routes):
         app.include_router(routes.router(parts), dependencies=[Depends(leads)])
     app.include_router(_service(parts))
+    site = pages.site_of(parts)
+    app.include_router(parts.feed.router())
+    for page in pages.ROUTERS:
+        app.include_router(page(parts, site), include_in_schema=False)
+    browsers.install(app, site)
     documents.install(app, (Declining, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas"))
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
 

@@ -11,8 +11,10 @@ from eigentensor.channel import BatchState
 from eigentensor.errors import BlobNotFound, TaskNotFound
 from eigentensor.store import parse_name
 from eigentensor.task import State
+from eigentensor.web.pages.feed import Feed
 from eigentensor_aggregator.asks import Asks
 from eigentensor_aggregator.blobs import Blobs
+from eigentensor_aggregator.clock import Clock
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.metrics import Metrics
@@ -49,6 +51,8 @@ class Parts:
     daemon: Daemon
     chain: Chain | None
     metrics: Metrics
+    feed: Feed
+    clock: Clock
 
 
 def task_name(text: str) -> str:

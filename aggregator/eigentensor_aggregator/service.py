@@ -10,10 +10,12 @@ from fastapi import FastAPI
 
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.units import GWEI
+from eigentensor.web.pages.feed import Feed
 from eigentensor.web.server import allow_connections, listen, server
 from eigentensor_aggregator.asks import Asks
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
+from eigentensor_aggregator.clock import Clock, telling
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.gateway import create_app
@@ -55,11 +57,23 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
 
             fetched = settings.data / "watched"
             watch = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, logged)).turn
-        daemon = Daemon(reader, store, metrics, chain, settings.poll, watch, taking=blobs.count)
+        feed = Feed()
+        daemon = Daemon(reader, store, metrics, chain, settings.poll, watch, taking=blobs.count, tell=telling(feed))
         daemon.start()
         stack.callback(daemon.stop)
         parts = Parts(
-            settings, network, store, Queries(store), Standings(reader), Asks(), blobs, daemon, chain, metrics
+            settings,
+            network,
+            store,
+            Queries(store),
+            Standings(reader),
+            Asks(),
+            blobs,
+            daemon,
+            chain,
+            metrics,
+            feed,
+            Clock(reader, daemon),
         )
         yield create_app(parts), daemon
 

@@ -1,10 +1,10 @@
 """Amounts and rates as people read them."""
 
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from eigentensor.chain import Deployment, from_wei
+from eigentensor.chain import Deployment, units
 from eigentensor.economics import WAD
 
 if TYPE_CHECKING:
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 #: Writes wei of one market for people.
 Amount = Callable[[int], str]
-
-DIGITS = 9  # of an amount that are shown
 
 
 def amount(wei: int, deployment: "Deployment | Market") -> str:
@@ -23,10 +21,7 @@ def amount(wei: int, deployment: "Deployment | Market") -> str:
 
 def number(wei: int, deployment: "Deployment | Market") -> str:
     """Exact, unless nobody would read all of its digits."""
-    exact = from_wei(wei, deployment.token_decimals)
-    if len(exact.partition(".")[2]) <= DIGITS:
-        return exact
-    return f"~{Decimal(exact).normalize(Context(prec=DIGITS)):f}"
+    return units.shown(wei, deployment.token_decimals)
 
 
 def percent(rate: int) -> str:

@@ -10,7 +10,7 @@ MODULES = {
     "aggregator": AGGREGATOR,
     "cluster": ("cryptography",),
     "local": AGGREGATOR,
-    "models": ("jinja2", "tokenizers"),
+    "models": ("tokenizers",),
     "plots": ("matplotlib",),
     "ray": ("ray",),
 }

@@ -1,12 +1,13 @@
 """Amounts between wei, which everything computes with, and decimal text, which people read."""
 
-from decimal import Decimal, DecimalException, localcontext
+from decimal import Context, Decimal, DecimalException, localcontext
 from typing import Annotated, Any
 
 from eigentensor.errors import ConfigError
 
 DECIMALS = 18
 GWEI = 10**9  # wei of the chain's coin
+SHOWN = 9  # digits of an amount that nobody would read in full
 _LIMIT = Decimal(10) ** 80
 
 
@@ -29,6 +30,14 @@ def from_wei(amount: int, decimals: int = DECIMALS) -> str:
     sign, digits = ("-", -amount) if amount < 0 else ("", amount)
     whole, fraction = divmod(digits, 10**decimals)
     return f"{sign}{whole}.{fraction:0{decimals}}".rstrip("0").rstrip(".") if decimals else f"{sign}{whole}"
+
+
+def shown(amount: int, decimals: int = DECIMALS) -> str:
+    """The same for people: exact, unless nobody would read all of its digits; then it begins with `~`."""
+    exact = from_wei(amount, decimals)
+    if len(exact.partition(".")[2]) <= SHOWN:
+        return exact
+    return f"~{Decimal(exact).normalize(Context(prec=SHOWN)):f}"
 
 
 class _Amount:

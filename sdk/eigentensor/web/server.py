@@ -26,6 +26,7 @@ from eigentensor.web import problems
 HEAD = 64 << 10  #: bytes that a request may have beside its body
 SILENCE = 30.0  #: seconds in which a head is complete, or some of a body comes
 PATIENCE = 3.0  #: seconds in which what a service stands on answers, or is away
+ENDLESS = "eigentensor.endless"  #: what a request's scope has whose answer ends when its caller goes, or the server
 _WAITING = 1 << 14  # bytes of an answer that wait for others at most
 _GRACE = 10  # seconds that requests get to end when the server does
 
@@ -144,6 +145,12 @@ class _Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """As the base has it; an endless answer is not waited for."""
+        if self.cycle is not None and ENDLESS in self.cycle.scope:
+            self.transport.close()
+        super().shutdown()
 
     def data_received(self, data: bytes) -> None:
         self._beside += len(data)
