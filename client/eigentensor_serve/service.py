@@ -39,8 +39,8 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`max_price` is in wei, `decimals` are those of the market's token; `account` pays, None if nobody does. `symbol` is
-    the token's, empty where nothing is paid; `channels` tells those that calls are paid through, if they are."""
+    """`max_price` is in wei, `decimals` are those of the market's token; `account` pays, None if nobody does. `symbol`
+    is the token's, empty where nothing is paid; `channels` tells those that calls are paid through, if they are."""
 
     settings: Settings
     backend: Backend

@@ -13,6 +13,7 @@ from eigentensor_client.files import Tensors
 
 _BARS = 12  # of a row; of more classes the likeliest
 _CLASSES = (*range(2, 129), 1000)  # that classifiers have; other widths are those of vectors
+_SURE = "confidence"
 _ROWS = 4  # that are drawn; all are in the file
 
 Values = np.ndarray[Any, Any]
@@ -42,6 +43,11 @@ class Figure:
     more: int = 0
     """Rows that are not drawn."""
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether its bars are confidences: the largest of a row is what it says."""
+        return self.what.startswith(_SURE)
+
 
 def figures(program: Program, outputs: Tensors, *, of_pictures: bool) -> list[Figure]:
     """What a page shows of a result. What says one number for each class of a picture is drawn as confidences."""
@@ -69,7 +75,7 @@ def _drawn(dtype: DType, array: Values, *, of_pictures: bool) -> tuple[list[tupl
     table = array.reshape(-1, width).astype(np.float64)
     if of_pictures and width in _CLASSES:
         sure = confidences(table)
-        return [_confident(row) for row in sure], "confidence" if np.array_equal(sure, table) else "confidence, softmax"
+        return [_confident(row) for row in sure], _SURE if np.array_equal(sure, table) else f"{_SURE}, by softmax"
     return ([_measured(row) for row in table], "value") if width <= _BARS else ([], "")
 
 
@@ -96,8 +102,6 @@ def _measured(row: Values) -> tuple[Bar, ...]:
     scale = 100 / (high - low) if high > low else 0.0
     zero = -low * scale
     return tuple(
-        Bar(
-            str(k), f"{x:.6g}", round(abs(x) * scale, 2), round(zero - max(0.0, -x) * scale, 2), is_most=x == row.max()
-        )
+        Bar(str(k), f"{x:.6g}", round(abs(x) * scale, 2), round(zero - max(0.0, -x) * scale, 2), is_most=x == row.max())
         for k, x in enumerate(row.tolist())
     )

@@ -21,7 +21,7 @@ from eigentensor_serve.asking import own_job
 from eigentensor_serve.ledger import DAY, Job, now
 from eigentensor_serve.pages import views
 from eigentensor_serve.pages.figures import Figure, figures
-from eigentensor_serve.pages.widgets import asking, widget
+from eigentensor_serve.pages.widgets import asking, takes_pictures
 from eigentensor_serve.service import Service, caller_of
 
 _NEWEST = 8  # tasks on the first page
@@ -154,8 +154,7 @@ def _answer(deployed: Deployed, job: Job) -> tuple[list[Figure], str]:
     outputs = outcome.outputs if job.cut is None else job.cut.of(outcome.outputs)
     if sum(prod(array.shape) for array in outputs.values()) > _SHOWN:
         return [], "It is too large for a page: the file has it."
-    inputs = [widget(b) for b in outcome.program.inputs]
-    return figures(outcome.program, outputs, of_pictures=any(one.pixels for one in inputs)), ""
+    return figures(outcome.program, outputs, of_pictures=takes_pictures(outcome.program)), ""
 
 
 def _checked(data: bytes) -> receipts.Checked | receipts.CheckedCall:

@@ -29,7 +29,6 @@ _TONES = {
 _LIFE = ("asked", "accepted", "committed", "result", "checked", "final")
 _CALL = ("asked", "signed", "committed", "checked", "final")
 _HERE = ("queued", "running", "local")
-_KINDS = {"chat": "chat", "embeddings": "embeddings"}
 
 Progress = Literal["done", "now", "ahead"]
 
@@ -65,13 +64,16 @@ class Row:
 def card(app: App, program: Program, price: str) -> Card:
     """An app that this service answers for."""
     asks = asking(app, program)
-    return Card(app.name, app.version, kind_of(asks), ", ".join(takes(app, program)), ", ".join(gives(app, program)), price)
+    if app.model is not None:
+        words = ("messages", "text") if asks.kind == "chat" else ("texts", "vectors")
+        return Card(app.name, app.version, asks.kind, *words, price)
+    return Card(
+        app.name, app.version, kind_of(asks), ", ".join(takes(app, program)), ", ".join(gives(app, program)), price
+    )
 
 
 def kind_of(asks: Asking) -> str:
-    """In one word how a page asks an app."""
-    if asks.kind in _KINDS:
-        return _KINDS[asks.kind]
+    """In one word how a page asks an app of tensors."""
     if asks.digits:
         return "digits"
     return asks.widgets[0].kind if len(asks.widgets) == 1 else "tensors"
@@ -94,10 +96,11 @@ def gives(app: App, program: Program) -> list[str]:
 def price_of(app: App, decimals: int, symbol: str) -> str:
     """What a request costs, in words; nothing is paid where `symbol` is empty."""
     if app.terms is None or not symbol:
-        return "executed by this machine: nothing is paid, nobody checks"
+        return "Executed by this machine: nothing is paid, nobody checks."
     most = from_wei(app.terms.max_price, decimals)
     a_day = "" if app.budget is None else f"; at most {from_wei(app.budget, decimals)} a day"
-    return f"a paid task for at most {most} {symbol} and its verifiers{a_day}; answered when it is {app.stage}"
+    what = f"a paid task for at most {most} {symbol} and its verifiers{a_day}"
+    return f"A request is {what}; answered when it is {app.stage}."
 
 
 def row(job: Job, task: Task) -> Row:

@@ -16,9 +16,7 @@ _DRAWN = 64  # pixels of the largest picture that is drawn by hand
 _COUNTED = 16  # … of the largest that was counted out of a bitmap, as UCI's digits were
 _LEAST = 8  # … of the smallest picture
 _TYPED = 64  # numbers that somebody may type
-_PICTURED = frozenset(
-    {DType.FLOAT16, DType.FLOAT32, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT16}
-)
+_PICTURED = frozenset({DType.FLOAT16, DType.FLOAT32, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT16})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +112,21 @@ def widget(buffer: Buffer, rows: Rows | None = None) -> Widget:
 
 
 def pixels_of(dtype: DType, shape: tuple[int, ...]) -> Pixels | None:
-    """The picture that a tensor of one row is; None for what is none. A grey one is square: of a matrix nobody knows."""
+    """The picture that a tensor of one row is; None for what is none. A grey one is square: a matrix is no picture."""
     rest = shape[1:] if len(shape) == 4 and shape[0] == 1 else shape
     if dtype not in _PICTURED or len(rest) != 3:
         return None
     first = Pixels(*rest)
     last = Pixels(rest[2], rest[0], rest[1], "last")
     return next((one for one in (first, last) if _is_picture(one)), None)
+
+
+def takes_pictures(program: Program) -> bool:
+    """Whether rows of an input are pictures, whatever a request may leave out."""
+    return any(
+        pixels_of(b.dtype, (1, *b.shape[1:]) if len(b.shape) == 4 else b.shape)
+        for b in program.named(Role.INPUT).values()
+    )
 
 
 def _is_picture(pixels: Pixels) -> bool:
