@@ -6,20 +6,22 @@ const WIDGETS = { drawing: Drawing, picture: Picture, numbers: Numbers, file: Te
 class Form {
   constructor(form) {
     this.form = form;
-    this.button = form.querySelector("button.first");
     this.widgets = [...form.querySelectorAll("[data-widget]")].map((field) => new WIDGETS[field.dataset.widget](field));
     this.isAsking = this.isStale = false;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.ask();
     });
-    if (form.dataset.live !== undefined) form.addEventListener("change", () => this.follow());
+    form.addEventListener("change", () => this.follow());
   }
 
-  /** Asks again whenever something has changed, one request at a time: where nothing is paid. */
+  /** Asks again after a change, one request at a time, where nothing is paid. */
   follow() {
-    if (this.isAsking) this.isStale = true;
-    else if (!this.form.querySelector(".blank")) this.ask();
+    const { form } = this, isFree = form.dataset.live !== undefined;
+    this.isStale = isFree && !form.querySelector(".blank");
+    if (this.isAsking) return;
+    if (this.isStale) this.ask();
+    else form.removeAttribute("aria-busy");
   }
 
   async body() {
@@ -31,10 +33,10 @@ class Form {
   }
 
   async ask() {
-    const { form, button } = this;
+    const { form } = this;
     this.isAsking = true;
     this.isStale = false;
-    button.setAttribute("aria-busy", "true");
+    form.setAttribute("aria-busy", "true");
     problem();
     try {
       const headers = { "Content-Type": "application/json", Prefer: "respond-async" };
@@ -44,8 +46,8 @@ class Form {
       told(error);
     } finally {
       this.isAsking = false;
-      button.removeAttribute("aria-busy");
-      if (this.isStale) this.follow();
+      if (this.isStale) this.ask();
+      else form.removeAttribute("aria-busy");
     }
   }
 }

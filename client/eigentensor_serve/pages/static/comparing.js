@@ -39,8 +39,7 @@ for (const form of document.querySelectorAll("form.embed"))
     event.preventDefault();
     const texts = form.elements.texts.value.split("\n").map((line) => line.trim()).filter(Boolean);
     if (!texts.length) return;
-    const button = form.querySelector("button.first");
-    button.setAttribute("aria-busy", "true");
+    form.setAttribute("aria-busy", "true");
     problem();
     try {
       const body = JSON.stringify({ model: form.dataset.model, input: texts });
@@ -52,6 +51,6 @@ for (const form of document.querySelectorAll("form.embed"))
     } catch (error) {
       told(error);
     } finally {
-      button.removeAttribute("aria-busy");
+      form.removeAttribute("aria-busy");
     }
   });

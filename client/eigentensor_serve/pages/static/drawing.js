@@ -3,6 +3,7 @@
 
 const SIDE = 320; // pixels of the paper
 const STEP = 8; // that an arrow key goes
+const REST = 150; // milliseconds that the pen rests before others hear of what it drew
 
 /** Lines of each digit, as a hand would write it, in a square from 0 to 1. */
 const DIGITS = (() => {
@@ -147,8 +148,7 @@ class Drawing {
   /** A picture of something dark on light, or light on dark, as ink. */
   take(picture) {
     const { context } = this;
-    context.clearRect(0, 0, SIDE, SIDE);
-    drawInside(context, picture, SIDE, SIDE);
+    drawInside(context, picture, SIDE / Math.max(picture.width, picture.height));
     const image = context.getImageData(0, 0, SIDE, SIDE), { data } = image;
     const light = (at) => (data[at + 3] ? 0.299 * data[at] + 0.587 * data[at + 1] + 0.114 * data[at + 2] : null);
     const lights = Float64Array.from({ length: SIDE * SIDE }, (_, i) => light(4 * i) ?? -1);
@@ -157,7 +157,7 @@ class Drawing {
     const most = Math.max(1, ...[known[0], known[known.length - 1]].map((value) => Math.abs(value - ground)));
     lights.forEach((value, i) => {
       const ink = value < 0 ? 0 : Math.abs(value - ground) / most;
-      data.set([0, 0, 0, ink > 0.35 ? 255 * Math.min(1, 1.5 * ink) : 0], 4 * i);
+      data.set([0, 0, 0, ink > 0.5 ? 255 : 0], 4 * i);
     });
     context.putImageData(image, 0, 0);
     this.changed();
@@ -170,7 +170,14 @@ class Drawing {
     return this.prepare(ink, this.height, this.width);
   }
 
+  /** Soon tells what the model would be given. */
   changed() {
+    this.field.form.setAttribute("aria-busy", "true");
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.tell(), REST);
+  }
+
+  tell() {
     const given = this.prepared(), context = this.seen.getContext("2d");
     context.clearRect(0, 0, this.width, this.height);
     if (given) {

@@ -55,11 +55,17 @@ function receiveFiles(field, chooser, read, isWanted = () => true) {
   });
 }
 
-/** Draws a picture as large as it fits, in the middle. */
-function drawInside(context, picture, width, height) {
-  const scale = Math.min(width / picture.width, height / picture.height);
-  const [wide, high] = [picture.width * scale, picture.height * scale];
-  context.drawImage(picture, (width - wide) / 2, (height - high) / 2, wide, high);
+/** Draws a picture in the middle, `scale` as large, on white where it is transparent. */
+function drawInside(context, picture, scale) {
+  const { width, height } = context.canvas, [wide, high] = [picture.width * scale, picture.height * scale];
+  const place = [(width - wide) / 2, (height - high) / 2, wide, high];
+  context.clearRect(0, 0, width, height);
+  context.save();
+  context.fillStyle = "white";
+  context.imageSmoothingQuality = "high";
+  context.fillRect(...place);
+  context.drawImage(picture, ...place);
+  context.restore();
 }
 
 /** The widget of a picture: cut in the middle to what the model reads. */
@@ -73,11 +79,8 @@ class Picture {
   }
 
   take(picture) {
-    const { width, height } = this.paper, scale = Math.max(width / picture.width, height / picture.height);
-    const [wide, high] = [picture.width * scale, picture.height * scale];
-    this.context.imageSmoothingQuality = "high";
-    this.context.clearRect(0, 0, width, height);
-    this.context.drawImage(picture, (width - wide) / 2, (height - high) / 2, wide, high);
+    const { width, height } = this.paper;
+    drawInside(this.context, picture, Math.max(width / picture.width, height / picture.height));
     this.isBlank = false;
     this.field.classList.remove("blank");
     this.field.dispatchEvent(new Event("change", { bubbles: true }));
