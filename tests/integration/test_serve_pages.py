@@ -1,9 +1,14 @@
 """The pages of `eigentensor serve --local` in a browser: what people ask there, and what nobody else can."""
 
+import asyncio
 import base64
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -12,11 +17,16 @@ from playwright.sync_api import Browser, expect
 
 from eigentensor.capture import TensorContext, capture
 from eigentensor.store import save_safetensors
+from eigentensor.web.server import listen
 from eigentensor_serve.apps.deployment import deploy_local, read_parts
 from eigentensor_serve.apps.registry import Apps
+from eigentensor_serve.openai.completion import Completion
+from eigentensor_serve.settings import Settings
+from eigentensor_serve.tokens import Tokens
 from support import digits
 from support.browsing import Visit, chromium, visit
 from support.programs.texts import CHAT, ENCODER, Files, chatting, encoding
+from support.stories.served import served
 
 RED = """async () => {
   const canvas = new OffscreenCanvas(20, 30), context = canvas.getContext("2d");
@@ -99,15 +109,15 @@ def test_digits_come_from_keys_and_from_pictures_too(at: Visit) -> None:
     expect(at.page.locator("#problem")).to_contain_text("no picture")
 
 
-def test_a_chat_comes_as_it_is_written_until_somebody_stops_it(at: Visit, url: str) -> None:
+def test_a_chat_comes_as_it_is_written_until_somebody_stops_it(
+    at: Visit, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at.open("/apps/page")
-    page = at.page
+    page, answer = at.page, at.page.locator("li.assistant")
     page.get_by_text("Settings").click()
-    page.get_by_label("Seed").fill("5")
-    page.get_by_label("Longest answer").fill("9")
-    page.get_by_label("Message").fill("a task")
+    for label, value in (("Seed", "5"), ("Longest answer", "9"), ("Message", "a task")):
+        page.get_by_label(label).fill(value)
     page.get_by_label("Message").press("Enter")
-    answer = page.locator("li.assistant")
     expect(answer).not_to_have_attribute("aria-busy", "true")
     body = {"model": "page", "messages": [{"role": "user", "content": "a task"}], "seed": 5, "max_tokens": 9}
     whole = httpx.post(f"{url}/v1/chat/completions", json=body).json()
@@ -116,6 +126,26 @@ def test_a_chat_comes_as_it_is_written_until_somebody_stops_it(at: Visit, url: s
     at.looked_at()
     page.get_by_role("button", name="New chat").click()
     expect(answer).to_have_count(0)
+
+    stopped, pieces, written = threading.Event(), Completion.pieces, []
+
+    async def slowly(self: Completion, *arguments: Any) -> AsyncGenerator[str]:
+        async with aclosing(pieces(self, *arguments)) as whole:
+            async for piece in whole:
+                written.append(piece)
+                yield "…"
+                while not stopped.is_set():  # until nobody reads any more: that ends it here
+                    await asyncio.sleep(0.02)
+
+    monkeypatch.setattr(Completion, "pieces", slowly)
+    page.get_by_label("Message").fill("a task")
+    page.get_by_role("button", name="Send").click()
+    expect(answer.locator(".said")).to_have_text("…")
+    page.get_by_role("button", name="Stop").click()
+    expect(answer.locator(".proof")).to_contain_text("stopped")
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    stopped.set()
+    assert len(written) == 1, "nothing more is written for nobody"
 
 
 def test_an_app_is_asked_with_what_its_inputs_are(at: Visit, tmp_path: Path) -> None:
@@ -178,3 +208,136 @@ def test_pages_are_read_without_scripts(browser: Browser, url: str) -> None:
         at.page.get_by_label("App").select_option("double")
         at.page.get_by_role("button", name="Filter").click()
         assert "app=double" in at.page.url and at.page.locator("tbody tr").count() >= 1
+
+
+# ---- Where there are tokens, and where strangers try ----
+
+ATTACK = """async (url) => {
+  const body = JSON.stringify({inputs: {x: [1, 2, 3, 4]}}), outcomes = [];
+  for (const type of ["application/json", "text/plain"])
+    for (const mode of ["cors", "no-cors"])
+      for (const path of ["/v1/apps/small", "/v1/tasks", "/execute_graph_on_gpu", "/sign-out"])
+        outcomes.push(await fetch(url + path, {method: "POST", mode, body, credentials: "include",
+          headers: {"Content-Type": type}}).then((answer) => answer.type, () => "refused"));
+  const form = document.createElement("form");
+  Object.assign(form, {method: "post", enctype: "text/plain", action: url + "/v1/apps/small"});
+  document.body.append(form);
+  form.submit();
+  return outcomes;
+}"""
+
+
+@contextmanager
+def stranger() -> Iterator[str]:
+    """A page of somebody else on this machine: another origin of the same site, so that Strict cookies are sent."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>A shop</title><body>")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A service of its own, with the app `small`, at a port that it has again when it is started again."""
+    home = tmp_path_factory.mktemp("house")
+    context = TensorContext()
+    graph = context.compile_to_graph(context.add_graph_input("x", (4,)) * 2)
+    deploy_local(Apps(home), "small", read_parts(graph.program, None, None, None, Apps(home)))
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    return Settings(local=True, data=home, port=port, rate=1e6)
+
+
+def tasks(url: str, token: str = "") -> int:
+    """How many tasks a service was asked for."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return len(httpx.get(f"{url}/v1/tasks", headers=headers).json()["tasks"])
+
+
+def attacked(at: Visit) -> None:
+    """What a page of another origin can do to who has a service open."""
+    with stranger() as elsewhere:
+        page = at.page.context.new_page()
+        page.goto(elsewhere)
+        outcomes = page.evaluate(ATTACK, at.url)
+        page.wait_for_load_state()
+        assert set(outcomes) <= {"refused", "opaque"}, outcomes
+        page.close()
+
+
+def test_no_other_origin_spends_what_this_machine_may(browser: Browser, house: Settings) -> None:
+    with served(house) as url, visit(browser, url) as at:
+        at.open("/apps/small")
+        attacked(at)
+        assert tasks(url) == 0
+        at.page.locator("textarea").fill("1 2 3 4")
+        at.page.get_by_role("button", name="Ask").click()
+        expect(at.page.locator("#answer .bars td.number").last).to_have_text("8")
+        assert tasks(url) == 1
+
+
+def test_a_token_is_shown_once_in_a_tab_and_its_cookie_reads_alone(browser: Browser, house: Settings) -> None:
+    name = "<b>alice</b>" + "\u00e9" * 52
+    token = Tokens(house.tokens).new(name)
+    url = f"http://127.0.0.1:{house.port}"
+    with visit(browser, url) as at:
+        page = at.page
+        at.expected = {401}
+        with served(house):
+            spend_with(at, token, name)
+        with served(house):  # again, while its page is open
+            page.locator("textarea").fill("1 2 3 5")
+            page.get_by_role("button", name="Ask").click()
+            expect(page.locator("#answer .bars td.number").last).to_have_text("10")
+            assert page.reload().status == 200  # type: ignore[union-attr]
+            page.get_by_role("button", name="Sign out").click()
+            page.wait_for_url(f"{url}/sign-in")
+            assert at.open("/tasks").status == 401
+
+
+def spend_with(at: Visit, token: str, name: str) -> None:
+    """Signs in, is attacked, and spends."""
+    page, url = at.page, at.url
+    assert at.open("/apps/small").status == 401
+    at.looked_at()
+    page.get_by_label("Token").fill("et_wrong")
+    page.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("alert")).to_have_text("This service knows no such token.")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Open").click()
+    page.wait_for_url(f"{url}/apps/small")
+    expect(page.locator("footer")).to_contain_text(f"Signed in as {name}")
+    [cookie] = page.context.cookies()
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Strict" and token not in cookie["value"]
+    attacked(at)
+    assert tasks(url, token) == 0 and page.context.cookies() == [cookie], "nor is anybody signed out"
+
+    other = page.context.new_page()  # which has the cookie, and not the token
+    other.goto(f"{url}/apps/small")
+    other.locator("textarea").fill("1 2 3 4")
+    other.get_by_role("button", name="Ask").click()
+    expect(other.locator("#problem")).to_contain_text("may read, not spend")
+    assert tasks(url, token) == 0
+    other.close()
+
+    page.locator("textarea").fill("1 2 3 4")
+    page.get_by_role("button", name="Ask").click()
+    last = page.locator("#answer .bars td.number").last
+    expect(last).to_have_text("8")
+    assert tasks(url, token) == 1
+    at.looked_at()

@@ -51,8 +51,8 @@ class Visit:
         return response
 
     def looked_at(self) -> None:
-        """Fails for what a page must not do, wherever it was so far, and for what is wrong with it as it stands, dark on
-        a phone and light on a desktop."""
+        """Fails for what a page must not do, wherever it was so far, and for what is wrong with it as it stands: dark
+        on a phone, and light on a desktop."""
         assert self.faults == []
         assert sum(self.sizes.values()) <= MOST, self.sizes
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
