@@ -47,7 +47,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module", autouse=True)
 def deployed(apps: Apps) -> None:
     """An app of each kind."""
-    digits.deploy(apps)
+    deploy_local(apps, "digits", digits.parts(apps))
     home = apps.root.parent
     deploy_local(apps, "page", Files.written(home / "page", chatting(limits=True), CHAT % 3).parts(apps))
     deploy_local(apps, "words", Files.written(home / "words", encoding(), ENCODER).parts(apps))

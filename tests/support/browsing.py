@@ -13,8 +13,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response
 
 CHROMIUM = Path("/usr/bin/chromium")
 AXE = Path(__file__).parents[2] / "sdk/web/node_modules/axe-core/axe.min.js"
-SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
-SIZES = ((390, 844), (1280, 900))  # which go with them
+LOOKS: tuple[tuple[Literal["dark", "light"], int, int], ...] = (("dark", 390, 844), ("light", 1280, 900))
 MOST = 200_000  #: bytes of a page with all of its files, as they are sent
 _QUIET = ("background-networking", "component-update", "sync", "gpu")
 
@@ -56,7 +55,7 @@ class Visit:
         assert self.faults == []
         assert sum(self.sizes.values()) <= MOST, self.sizes
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        for (width, height), scheme in zip(SIZES, SCHEMES, strict=True):
+        for scheme, width, height in LOOKS:
             self.page.set_viewport_size({"width": width, "height": height})
             self.page.emulate_media(color_scheme=scheme)
             assert self.page.evaluate(wide) <= 0, f"{self.page.url} scrolls sideways at {width}"

@@ -10,21 +10,20 @@ from safetensors.numpy import load_file
 from eigentensor.capture import import_onnx
 from eigentensor.store import save_safetensors
 from eigentensor_client.examples import FOLDER
-from eigentensor_serve.apps.deployment import deploy_local, read_parts, with_rows
-from eigentensor_serve.apps.registry import App, Apps
+from eigentensor_serve.apps.deployment import Parts, read_parts, with_rows
+from eigentensor_serve.apps.registry import Apps
 
 _HELD_OUT = 297  # that no example has learned from
 _GRID = 4  # pixels across and down that a value counts
 Values = np.ndarray[Any, Any]
 
 
-def deploy(apps: Apps, rows: int = 4) -> App:
-    """The app `digits`: the trained example, of which a request gives 1 to so many images."""
+def parts(apps: Apps, rows: int = 4) -> Parts:
+    """What the app `digits` is made of: the trained example, of which a request gives 1 to so many images."""
     graph = import_onnx(FOLDER / "pytorch_cnn" / "cnn.onnx", {"images": (rows, 1, 8, 8)})
+    apps.root.mkdir(parents=True, exist_ok=True)
     save_safetensors(weights := apps.root.parent / "digits.safetensors", dict(graph.weights))
-    return deploy_local(
-        apps, "digits", with_rows(read_parts(graph.program, str(weights), None, None, apps), ["images"])
-    )
+    return with_rows(read_parts(graph.program, str(weights), None, None, apps), ["images"])
 
 
 def held_out() -> list[tuple[int, Values]]:

@@ -19,6 +19,7 @@ from eigentensor_serve.pages.widgets import asking, pixels_of, widget
 from eigentensor_serve.rows import Rows
 from eigentensor_serve.showing import task_as
 from eigentensor_serve.tokens import Tokens
+from support.programs.texts import chatting
 
 FREE = Rows(99, ("x",), ())
 
@@ -75,8 +76,10 @@ def test_an_app_is_asked_as_what_it_is() -> None:
     assert not asking(App("a", 1, **apps), program({"x": (1, 1, 8, 8)}, 3)).digits
     kinds = [one.kind for one in asking(App("a", 1, **apps), program({"x": (4,), "y": (300,)})).widgets]
     assert kinds == ["numbers", "file"]
-    chat = asking(App("a", 1, model=Chat("00"), **apps), program({"prompt": (4,), "top_k": ()}))
-    assert chat.kind == "chat" and "top_k" in chat.settings and "top_p" not in chat.settings
+    writer = chatting(limits=True).program
+    chat = asking(App("a", 1, model=Chat("00"), **apps), writer)
+    assert (chat.kind, chat.settings, chat.longest) == ("chat", ("top_p", "top_k"), 8)
+    assert asking(App("a", 1, model=Chat("00"), **apps), chatting().program).settings == ()
     assert asking(App("a", 1, model=Embeddings("00"), **apps), drawn).kind == "embeddings"
     assert views.kind_of(asking(App("a", 1, **apps), drawn)) == "digits"
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Buffer, Program, Role
+from eigentensor_serve.apps.models import Chat
 from eigentensor_serve.apps.registry import App
 from eigentensor_serve.apps.schema import rows_word
 from eigentensor_serve.rows import Rows
@@ -15,6 +16,7 @@ Kind = Literal["drawing", "picture", "numbers", "file"]
 _DRAWN = 64  # pixels of the largest picture that is drawn by hand
 _COUNTED = 16  # … of the largest that was counted out of a bitmap, as UCI's digits were
 _LEAST = 8  # … of the smallest picture
+_LONGEST = 128  # tokens of an answer
 _TYPED = 64  # numbers that somebody may type
 _PICTURED = frozenset({DType.FLOAT16, DType.FLOAT32, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT16})
 
@@ -81,15 +83,18 @@ class Asking:
     widgets: tuple[Widget, ...] = ()
     digits: bool = False
     settings: tuple[str, ...] = ()
-    """Of a chat: what a request may say of how an answer is drawn."""
+    """Of a chat: what not every model honours of how an answer is drawn."""
+    longest: int = 0
+    """Of a chat: tokens of an answer, unless somebody says otherwise."""
 
 
 def asking(app: App, program: Program) -> Asking:
     """How a page asks an app."""
     inputs = program.named(Role.INPUT)
-    if app.model is not None and app.model.kind == "chat":
+    if isinstance(app.model, Chat):
         limits = tuple(name for name in ("top_p", "top_k") if name in inputs)
-        return Asking("chat", settings=("temperature", "max_tokens", *limits, "min_p", "seed"))
+        longest = max(1, min(_LONGEST, app.model.context(program) // 2))
+        return Asking("chat", settings=limits, longest=longest)
     if app.model is not None:
         return Asking("embeddings")
     widgets = tuple(widget(buffer, app.rows) for buffer in inputs.values())

@@ -10,7 +10,7 @@ class Form {
     this.isAsking = this.isStale = false;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.ask();
+      if (!this.isAsking) this.ask(); // twice is paid twice
     });
     form.addEventListener("change", () => this.follow());
   }

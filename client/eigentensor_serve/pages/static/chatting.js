@@ -21,31 +21,32 @@ class Chat {
     });
     this.stop.addEventListener("click", () => this.stopping?.abort());
     form.querySelector("[data-do=new]").addEventListener("click", () => {
+      this.stopping?.abort();
       this.messages = [];
       this.list.replaceChildren();
       this.box.focus();
     });
   }
 
-  /** What was said so far, and how the answer is drawn. */
-  body() {
+  /** What is said, and how the answer is drawn. */
+  body(said) {
     const { elements } = this.form, options = {};
     for (const name of ["temperature", "max_tokens", "top_p", "top_k", "min_p", "seed"])
       if (elements[name]?.value) options[name] = elements[name].valueAsNumber;
     const system = elements.system.value.trim();
-    const messages = [...(system ? [{ role: "system", content: system }] : []), ...this.messages];
+    const messages = [...(system ? [{ role: "system", content: system }] : []), ...said];
     return { model: this.form.dataset.model, messages, stream: true, ...options };
   }
 
   async say(content) {
-    this.messages.push({ role: "user", content });
+    const messages = [...this.messages, { role: "user", content }];
     this.add("user", content);
     const item = this.add("assistant", ""), text = item.querySelector(".said");
     this.box.value = "";
     this.begin();
     try {
       const headers = { "Content-Type": "application/json" }, { signal } = this.stopping;
-      const options = { method: "POST", headers, body: JSON.stringify(this.body()), signal };
+      const options = { method: "POST", headers, body: JSON.stringify(this.body(messages)), signal };
       const response = await asked("/v1/chat/completions", options);
       for await (const event of events(response)) {
         if (event.error) throw new Refused(event.error.message);
@@ -56,7 +57,8 @@ class Chat {
       told(error);
       this.note(item, error.name === "AbortError" ? "stopped: nothing more is written or paid" : "broken off");
     } finally {
-      this.messages.push({ role: "assistant", content: text.textContent });
+      if (text.textContent) this.messages = [...messages, { role: "assistant", content: text.textContent }];
+      else this.box.value ||= content; // to be said in another way
       this.end(item);
     }
   }

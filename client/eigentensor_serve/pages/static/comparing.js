@@ -38,7 +38,7 @@ for (const form of document.querySelectorAll("form.embed"))
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const texts = form.elements.texts.value.split("\n").map((line) => line.trim()).filter(Boolean);
-    if (!texts.length) return;
+    if (!texts.length || form.ariaBusy) return;
     form.setAttribute("aria-busy", "true");
     problem();
     try {
