@@ -12,6 +12,7 @@ from eigentensor.web.pages.words import Now, count
 from eigentensor_aggregator.daemon import Daemon
 
 SECONDS = 30.0  #: after which the pace is measured again
+_FRESH = 2.0  # seconds for which a page is the same to all who look
 
 
 class Clock:
@@ -34,6 +35,11 @@ class Clock:
                 except ChainError:
                     self._pace = UNKNOWN
         return Now(self._daemon.block, self._pace)
+
+    def state(self) -> tuple[int, int, float]:
+        """Another one whenever pages may have changed: with a block, with what happened, and every other second, since
+        operators say something and stake moves beside that."""
+        return self._daemon.block, self._daemon.version, time.monotonic() // _FRESH
 
 
 def telling(feed: Feed) -> Callable[[int, int], None]:

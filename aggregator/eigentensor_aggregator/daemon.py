@@ -87,6 +87,7 @@ class Daemon:
         self._capped = False
         self._pruned = -PRUNE
         self._resumed = True
+        self._counted = False
         self.leads = False
         self.block = max((head.number for head in store.heads()), default=0)
 
@@ -94,6 +95,11 @@ class Daemon:
     def silence(self) -> float:
         """Seconds since the chain last answered."""
         return time.monotonic() - self._seen
+
+    @property
+    def version(self) -> int:
+        """Another one whenever something happened, as the store counts."""
+        return self._store.version
 
     @property
     def is_healthy(self) -> bool:
@@ -201,7 +207,8 @@ class Daemon:
             self.block = changes.heads[-1].number
         self._seen = time.monotonic()
         self._metrics.block.set(self.block)
-        if changes.events or changes.rolled_back_to is not None:
+        if changes.events or changes.rolled_back_to is not None or not self._counted:
+            self._counted = True
             for state, count in self._queries.counts().items():
                 self._metrics.tasks.labels(state).set(count)
             for state, count in self._queries.batch_counts().items():

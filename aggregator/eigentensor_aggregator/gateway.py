@@ -71,7 +71,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.include_router(parts.feed.router())
     for page in pages.ROUTERS:
         app.include_router(page(parts, site), include_in_schema=False)
-    browsers.install(app, site)
+    browsers.install(app, site, parts.clock.state)
     documents.install(app, (Declining, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas"))
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
 

@@ -51,12 +51,13 @@ def operator(view: OperatorView, standing: Standing | None, ask: Ask | None) -> 
         "stake": text(standing.stake if standing else None),
         "locked_shares": text(standing.locked if standing else None),
         "tasks": dict(view.executed),
-        "lately": _lately(view.accepted),
+        "lately": lately(view.accepted),
         "asks": None if ask is None else ask.to_json(),
     }
 
 
-def _lately(accepted: Sequence[Life]) -> Lately | None:
+def lately(accepted: Sequence[Life]) -> Lately | None:
+    """Prices and speed of the tasks that an operator accepted last; None where it accepted none."""
     prices = [life.price for life in accepted if life.price is not None]
     took = [
         v.committed_at - v.accepted_at for v in accepted if v.committed_at is not None and v.accepted_at is not None

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import func
+from sqlalchemy import ColumnElement, Float, case, cast, func, tuple_
 from sqlmodel import col, or_, select
 
+from eigentensor.chain.units import GWEI
 from eigentensor.channel import BatchState, ChannelState
 from eigentensor.channel.pools import ChannelLife, PoolLife
 from eigentensor.task import Life, State
@@ -30,11 +31,13 @@ _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(Ta
 
 
 class OperatorView(NamedTuple):
-    """An operator, how many of its tasks are in which state, and the newest ones that it accepted."""
+    """An operator, how many of its tasks are in which state, the newest ones that it accepted, and what it was paid
+    for all in wei, without what is less than a gwei of each."""
 
     row: OperatorRow
     executed: Mapping[str, int]
     accepted: Sequence[Life]
+    paid: int
 
 
 class PoolView(NamedTuple):
@@ -52,12 +55,24 @@ class ChannelView(NamedTuple):
     operator: str
 
 
+class Bucket(NamedTuple):
+    """Tasks of some blocks: posted there, of which the mean price in gwei, and ended there, how many of them final, and
+    what was burned with them in gwei."""
+
+    posted: int = 0
+    price: float | None = None
+    ended: int = 0
+    final: int = 0
+    burned: int = 0
+
+
 class Queries:
     """Pages and counts over a database."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._operators: tuple[int, list[OperatorView]] = -1, []
+        self._buckets: tuple[int, dict[tuple[int, int], Mapping[int, Bucket]]] = -1, {}
 
     def tasks(
         self,
@@ -65,17 +80,19 @@ class Queries:
         state: str | None = None,
         client: str | None = None,
         executor: str | None = None,
+        program: str | None = None,
         before: tuple[int, int] | None = None,
         limit: int = 50,
     ) -> list[Life]:
         """Tasks newest first; `before` is the place of the last one of the page before."""
-        block, index = col(TaskRow.posted_block), col(TaskRow.posted_index)
+        place = tuple_(col(TaskRow.posted_block), col(TaskRow.posted_index))
         query = _NEWEST
-        for column, value in ((TaskRow.state, state), (TaskRow.client, client), (TaskRow.executor, executor)):
+        asked = ((TaskRow.state, state), (TaskRow.client, client), (TaskRow.executor, executor))
+        for column, value in (*asked, (TaskRow.program, program)):
             if value is not None:
                 query = query.where(col(column) == value)
         if before is not None:
-            query = query.where(or_(block < before[0], (block == before[0]) & (index < before[1])))
+            query = query.where(place < before)
         with self._store.session() as session:
             return self._store.lives(session, session.exec(query.limit(limit)).all())
 
@@ -126,12 +143,13 @@ class Queries:
             return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
 
     def _operator_views(self) -> list[OperatorView]:
-        executed = self._executed()
+        executed, paid = self._executed()
         return [
             OperatorView(
                 row,
                 executed.get(row.operator, {}),
                 self.tasks(executor=row.operator, limit=RECENT) if row.operator in executed else (),
+                paid.get(row.operator, 0),
             )
             for row in self.operator_rows()
         ]
@@ -151,17 +169,57 @@ class Queries:
             batches = self._store.batches(session, disputed)
         return about_tasks + sum(len(batch.life.open_games) for batch in batches)
 
-    def _executed(self) -> dict[str, dict[str, int]]:
-        """For each operator how many of its tasks are in which state."""
-        query = select(TaskRow.executor, TaskRow.state, func.count()).group_by(
-            col(TaskRow.executor), col(TaskRow.state)
-        )
-        result: dict[str, dict[str, int]] = {}
+    def _executed(self) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+        """For each operator how many of its tasks are in which state, and what it was paid for all in wei."""
+        executor, state = col(TaskRow.executor), col(TaskRow.state)
+        query = select(executor, state, func.count(), func.sum(TaskRow.paid_gwei)).group_by(executor, state)
+        counts: dict[str, dict[str, int]] = {}
+        paid: dict[str, int] = {}
         with self._store.session() as session:
-            for executor, state, count in session.exec(query).all():
-                if executor is not None:
-                    result.setdefault(executor, {})[state] = count
-        return result
+            for who, of, count, gwei in session.exec(query).all():
+                if who is not None:
+                    counts.setdefault(who, {})[of] = count
+                    paid[who] = paid.get(who, 0) + int(gwei or 0) * GWEI
+        return counts, paid
+
+    # ---- What is drawn of tasks ----
+
+    def buckets(self, first: int, size: int) -> Mapping[int, Bucket]:
+        """What happened from block `first` on, in buckets of `size` blocks by their numbers, empty ones left out; in
+        memory until something happens."""
+        version, known = self._store.version, self._buckets
+        if known[0] != version:
+            self._buckets = known = version, {}
+        if (first, size) not in known[1]:
+            known[1][first, size] = self._counted(first, size)
+        return known[1][first, size]
+
+    def _counted(self, first: int, size: int) -> dict[int, Bucket]:
+        posted, ended = col(TaskRow.posted_block), col(TaskRow.ended_block)
+        price = func.avg(cast(TaskRow.price_gwei, Float))
+        begun = select(posted // size, func.count(), price).where(posted >= first).group_by(posted // size)
+        final, burned = _sum_where(col(TaskRow.state) == "final"), func.sum(TaskRow.burned_gwei)
+        over = select(ended // size, func.count(), final, burned).where(ended >= first).group_by(ended // size)
+        buckets: dict[int, Bucket] = {}
+        with self._store.session() as session:
+            for number, many, mean in session.exec(begun).all():
+                buckets[number] = Bucket(posted=many, price=mean)
+            for at, many, finals, gone in session.exec(over).all():
+                if at is not None:
+                    known = buckets.get(at, Bucket())
+                    buckets[at] = known._replace(ended=many, final=int(finals), burned=int(gone or 0))
+        return buckets
+
+    def first_block(self) -> int | None:
+        """The block of the oldest task; None where there is none."""
+        with self._store.session() as session:
+            return session.exec(select(func.min(TaskRow.posted_block))).one()
+
+    def declined(self, operator: str, limit: int = 50) -> list[DeclineRow]:
+        """The last words of an operator on tasks that it did not take, newest first."""
+        query = select(DeclineRow).where(DeclineRow.operator == operator).order_by(col(DeclineRow.block).desc())
+        with self._store.session() as session:
+            return list(session.exec(query.limit(limit)).all())
 
     # ---- Paid calls ----
 
@@ -243,3 +301,7 @@ class Queries:
         """The last decline of each operator about a task."""
         with self._store.session() as session:
             return list(session.exec(select(DeclineRow).where(col(DeclineRow.task) == task)).all())
+
+
+def _sum_where(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)

@@ -11,13 +11,20 @@ from sqlmodel import Session, col, delete, select
 
 from eigentensor import economics
 from eigentensor.chain import Changes, Deployment, Head
+from eigentensor.chain.units import GWEI
 from eigentensor.channel.life import BatchLife
 from eigentensor.errors import ConfigError
 from eigentensor.task import (
+    Closed,
+    Convicted,
     Event,
+    Exposed,
+    Failed,
+    Happening,
     Life,
     OperatorJoined,
     OperatorLeft,
+    Paid,
     SeatsSet,
     Seeded,
     SignerSet,
@@ -231,6 +238,11 @@ class Store:
             state=life.state.name.lower(),
             client=life.order.client,
             executor=life.executor,
+            program=life.order.program.hex(),
+            price_gwei=None if life.price is None else life.price // GWEI,
+            paid_gwei=_gwei(event.paid for event in life.events if isinstance(event, Closed)),
+            burned_gwei=_gwei(_burned(life, event) for event in life.events),
+            ended_block=life.since if life.state.is_terminal else None,
             posted_block=life.posted.block,
             posted_index=life.posted.index,
             outputs_root=life.outputs_root.hex() if life.outputs_root else None,
@@ -331,6 +343,27 @@ def _fold_operator(session: Session, operator: str) -> None:
         session.merge(row)
     else:
         session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == operator))
+
+
+def _burned(life: Life, event: Happening) -> int:
+    """What nobody gets any more of a task, in wei, as far as an event tells: of a conviction more may follow, when no
+    verifier is left that could be paid."""
+    order = life.order
+    match event:
+        case Convicted() if life.price is not None and life.collateral is not None:
+            return life.collateral - economics.reward(life.parameters, life.price) - order.verifiers * order.check_fee
+        case Failed():
+            return event.penalty
+        case Exposed():
+            return event.amount  # as much as its caller got
+        case Paid():
+            return event.burned
+    return 0
+
+
+def _gwei(amounts: Iterable[int]) -> int | None:
+    """The sum of amounts in wei; None where nothing is to be summed."""
+    return sum(amounts) // GWEI or None
 
 
 def _game_rows(life: Life) -> list[GameRow]:

@@ -5,6 +5,9 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Column, Index, LargeBinary
 from sqlmodel import Field, SQLModel
 
+#: What lists of tasks are asked for by.
+FILTERS = ("state", "client", "executor", "program")
+
 
 class Block(SQLModel, table=True):
     """A block that was read, newest last: how a reorganisation is noticed."""
@@ -33,17 +36,27 @@ class EventRow(SQLModel, table=True):
 
 
 class TaskRow(SQLModel, table=True):
-    """A task as its events tell it; what lists, the watch over deadlines and the watcher need stands in columns."""
+    """A task as its events tell it; what lists, charts, the watch over deadlines and the watcher need stands in
+    columns. Sums are made of whole gwei: of wei an integer of the database has not room for ten tokens."""
 
     __tablename__ = "tasks"
     __table_args__ = (
         Index("tasks_by_age", "posted_block", "posted_index"),
+        *(Index(f"tasks_by_{name}", name, "posted_block", "posted_index") for name in FILTERS),
+        Index("tasks_by_end", "ended_block"),
         Index("tasks_awake", "wake", "sleep"),
     )
     task: str = Field(primary_key=True)
-    state: str = Field(index=True)
-    client: str = Field(index=True)
-    executor: str | None = Field(default=None, index=True)
+    state: str
+    client: str
+    executor: str | None = None
+    program: str
+    price_gwei: int | None = Field(default=None, sa_column=Column(BigInteger), description="what was agreed upon")
+    paid_gwei: int | None = Field(default=None, sa_column=Column(BigInteger), description="what the executor got")
+    burned_gwei: int | None = Field(default=None, sa_column=Column(BigInteger), description="as far as events tell it")
+    ended_block: int | None = Field(
+        default=None, sa_column=Column(BigInteger), description="where its state is the last"
+    )
     posted_block: int = Field(sa_column=Column(BigInteger, nullable=False))
     posted_index: int
     outputs_root: str | None = None
@@ -145,6 +158,7 @@ class DeclineRow(SQLModel, table=True):
     """The last reason that an operator gave for not taking a task."""
 
     __tablename__ = "declines"
+    __table_args__ = (Index("declines_by_operator", "operator", "block"),)
     task: str = Field(primary_key=True)
     operator: str = Field(primary_key=True)
     reason: str

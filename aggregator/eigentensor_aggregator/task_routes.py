@@ -98,6 +98,7 @@ def router(parts: Parts) -> APIRouter:
         )
         if not parts.queries.add_decline(row, parts.settings.max_declines):
             raise NotAllowed(f"{parts.settings.max_declines} operators have spoken about task {task}")
+        parts.feed.tell("changed", f"{decline.operator} on {task}")
         return JSONResponse({"schema": "eigentensor.decline/1"}, HTTPStatus.CREATED)
 
     @routes.get("/operators", responses=response(Operators, "The operators"))

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,12 +17,11 @@ from eth_account import Account
 
 from eigentensor.chain import Chain, Network, anvil_account, save_account, to_wei
 from eigentensor.economics import WAD
-from eigentensor.web.server import server
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
-from eigentensor_aggregator.service import assembled
 from eigentensor_local.anvil import Anvil, local_network
 from eigentensor_serve.apps.registry import Apps
+from support.gateways import gateway
 from support.stories.game_table import CHALLENGER, CLIENT, OPERATORS, Table
 from support.stories.market import Life, Orders, orders_of
 from support.stories.served import served_here
@@ -163,22 +161,7 @@ def settings(network: Network, tmp_path: Path, database: str | None) -> Settings
 def serve() -> Iterator[Callable[[Settings], tuple[str, Daemon]]]:
     """Starts aggregators in this process, each behind its own port, and ends them."""
     with ExitStack() as stack:
-
-        def start(settings: Settings) -> tuple[str, Daemon]:
-            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            app, daemon = stack.enter_context(assembled(settings))
-            running = server(app)
-            thread = threading.Thread(target=running.run, args=([listening],))
-            thread.start()
-
-            def stop() -> None:
-                running.should_exit = True
-                thread.join()
-
-            stack.callback(stop)
-            return f"http://127.0.0.1:{listening.getsockname()[1]}", daemon
-
-        yield start
+        yield lambda settings: stack.enter_context(gateway(settings))
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,11 @@
 
 import asyncio
 import re
+import socket
 import threading
+import time
 
+import httpx
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
@@ -16,6 +19,7 @@ from eigentensor.web.pages import browsers, words
 from eigentensor.web.pages.feed import Feed
 from eigentensor.web.pages.site import CSP, Link, Site
 from eigentensor.web.pages.words import Money, Now
+from eigentensor.web.server import server
 
 HTML = {"Accept": "text/html,*/*;q=0.8"}
 #: Markup, a mark that turns the line, a zero width space, and long enough that no line has it.
@@ -47,7 +51,7 @@ def test_values_are_written_so_that_people_see_all_of_them() -> None:
     assert words.visible("\U000e0041") == r"\U000e0041"
     assert Money().number(10**18 // 3) == "~0.333333333" and len(Money().exact(10**18 // 3)) == 20
     assert Money(decimals=6).number("1500000") == "1.5"
-    assert Now(10, Pace(2.0)).distance(40) == "in 30 blocks (about 60 s)" and Now(10).distance(9) == "1 block ago"
+    assert Now(10, Pace(2.0)).distance(40) == "in about 60 s" and Now(10).distance(9) == "1 block ago"
     assert [words.size(n) for n in (1, 1023, 1024, 3 << 20)] == ["1 byte", "1,023 bytes", "1.0 KiB", "3.0 MiB"]
 
 
@@ -91,6 +95,28 @@ def test_a_refusal_is_a_page_for_browsers_and_a_problem_for_others(browser: Test
     assert browser.get("/v1/nowhere", headers=HTML).headers["content-type"] == problems.MEDIA_TYPE
 
 
+def test_a_page_that_many_look_at_is_made_once_as_long_as_nothing_happened() -> None:
+    app, site, made = FastAPI(), Site("Test", []), []
+    problems.install(app)
+
+    @app.get("/")
+    def first(request: Request, of: str = "") -> Response:
+        made.append(of)
+        problem = {"title": f"made {len(made)}", "status": 200, "detail": of * 2000, "code": "None", "fix": ""}
+        return site.page(request, "error.html", problem=problem)
+
+    browsers.install(app, site, lambda: len(made) // 3)
+    browser = TestClient(app)
+    plain = HTML | {"Accept-Encoding": "identity"}
+    same = [browser.get("/", headers=HTML) for _ in range(3)]
+    assert len({page.text for page in same}) == 1 and made == [""]
+    assert browser.get("/", headers=HTML | {"If-None-Match": same[0].headers["etag"]}).status_code == 304
+    packed, unpacked = browser.get("/?of=x", headers=HTML), browser.get("/?of=x", headers=plain)
+    assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in unpacked.headers
+    assert made == ["", "x", "x"] and packed.headers["content-security-policy"] == CSP
+    assert "made 4" in browser.get("/", headers=HTML).text  # something happened
+
+
 def test_a_feed_tells_its_listeners_what_is_new_and_nothing_twice() -> None:
     async def heard() -> list[str]:
         feed = Feed()
@@ -111,3 +137,20 @@ def test_a_feed_tells_its_listeners_what_is_new_and_nothing_twice() -> None:
         "event: block\ndata: 3\n\nevent: changed\ndata: 7\n\n",
         "event: block\ndata: 4\n\n",
     ]
+
+
+def test_a_server_ends_without_waiting_for_who_listens() -> None:
+    app, feed = FastAPI(), Feed()
+    app.include_router(feed.router())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        running = server(app)
+        thread = threading.Thread(target=running.run, args=([listening],))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/events"
+        with httpx.stream("GET", url, headers={"Accept-Encoding": "gzip"}) as events:
+            assert events.headers["content-type"].startswith("text/event-stream")
+            assert next(events.iter_text()) == "retry: 2000\n\n"
+            began = time.monotonic()
+            running.should_exit = True
+            thread.join()
+        assert time.monotonic() - began < 5  # uvicorn would wait for ten seconds

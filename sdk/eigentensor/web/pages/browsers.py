@@ -1,7 +1,7 @@
 """What browsers get that other callers do not: refusals as pages, files, smaller answers."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eigentensor.web import problems
 from eigentensor.web.pages.assets import PREFIX
+from eigentensor.web.pages.recent import Recent
 from eigentensor.web.pages.site import Site
 
 _Handler = Callable[[Request, Exception], Awaitable[Response]]
@@ -21,12 +22,15 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
 
 
-def install(app: FastAPI, site: Site) -> None:
+def install(app: FastAPI, site: Site, state: Callable[[], Hashable] | None = None) -> None:
     """Adds the files of a site to an app of which every refusal is a problem, and makes pages of those that browsers
-    get. Called when all handlers of errors are there."""
+    get. Called when all handlers of errors are there. With `state` every page is the same to everybody, and is made
+    once as long as that is equal."""
     for kind, handler in list(app.exception_handlers.items()):
         app.exception_handlers[kind] = _shown(site, handler)  # type: ignore[arg-type]
     app.add_middleware(Compressed)
+    if state is not None:
+        app.add_middleware(Recent, state=state)
 
     @app.get(PREFIX + "{name}", include_in_schema=False)
     def read_file(request: Request, name: str) -> Response:

@@ -12,7 +12,7 @@ from eigentensor.errors import ServiceBusy
 from eigentensor.web.server import ENDLESS
 
 MOST = 1024  #: pages that may listen at a time
-GAP = 0.5  #: seconds between two messages to one page at least: what happens meanwhile is told together
+GAP = 2.0  #: seconds between two messages to one page at least: what happens meanwhile is told together
 _SILENCE = 20.0  # seconds after which a comment keeps the connection open
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 

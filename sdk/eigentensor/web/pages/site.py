@@ -1,7 +1,7 @@
 """A site: templates and static files, and the headers with which pages go out."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.resources import files
@@ -51,6 +51,8 @@ class Site:
     packages: Sequence[str] = ()
     money: Money = field(default_factory=Money)
     now: Callable[[], Now] = Now
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """What every template knows beside what the room gives it: modules of words, say."""
     live: bool = True
     """Whether pages listen at /events, where a `Feed` tells what is new."""
 
@@ -97,6 +99,6 @@ def _environment(site: Site) -> Environment:
         "count": words.count,
         "size": words.size,
     }
-    environment.globals |= {"site": site, "asset": site.assets.url, "static": PREFIX}
+    environment.globals |= {"site": site, "asset": site.assets.url, "static": PREFIX, **site.known}
     environment.globals["ui"] = environment.get_template("ui.html").module
     return environment

@@ -33,11 +33,12 @@ class Now:
     pace: Pace = UNKNOWN
 
     def distance(self, block: int) -> str:
-        """How far a block is from now, as people say it: `in 12 blocks (about 24 s)`, `3 blocks ago`."""
-        away = block - self.block
+        """How far a block is from now, as people say it: `in about 24 s`; in blocks where nobody knows their pace."""
+        away = abs(block - self.block)
         if away == 0:
             return "now"
-        return f"in {self.pace.blocks(away)}" if away > 0 else f"{self.pace.blocks(-away)} ago"
+        words = self.pace.about(away) or self.pace.blocks(away)
+        return f"in {words}" if block > self.block else f"{words} ago"
 
 
 def short(name: str) -> str:

@@ -17,6 +17,11 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** A number of few digits, also where it is small. */
+function short(value) {
+  return String(Number(value.toPrecision(3)));
+}
+
 /** The columns of a figure's table as numbers; what has no value is null. */
 function columns(table) {
   const rows = [...table.tBodies[0].rows].map((row) =>
@@ -26,12 +31,12 @@ function columns(table) {
 }
 
 function draw(figure) {
-  const table = figure.querySelector("table"), place = figure.querySelector(".canvas");
+  const table = figure.querySelector("details table"), place = figure.querySelector(".canvas");
   const data = columns(table);
   if (!data.length || !place.clientWidth) return;
   const labels = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   const bars = figure.dataset.chart === "bars";
-  const strokes = ["--accent", "--good", "--warn", "--bad"].map(colour);
+  const strokes = (bars ? ["--edge", "--accent"] : ["--accent", "--good", "--warn", "--bad"]).map(colour);
   const font = "12px system-ui, sans-serif";
   const axis = { stroke: colour("--muted"), font, grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const series = labels.map((label, i) =>
@@ -42,19 +47,20 @@ function draw(figure) {
       width: bars ? 0 : 1.5,
       spanGaps: !bars,
       points: { show: data[0].length < 3 },
-      paths: bars ? uPlot.paths.bars({ size: [0.7, 24] }) : undefined,
+      paths: bars ? uPlot.paths.bars({ size: [i === 1 ? 0.85 : 0.4, 24] }) : undefined,
     },
   );
   const lowest = Math.min(0, ...data.slice(1).flat().filter((value) => value !== null));
+  const margin = bars ? (data[0].at(-1) - data[0][0]) / Math.max(1, data[0].length - 1) : 0;
   drawn.get(figure)?.destroy();
   drawn.set(figure, new uPlot({
     width: place.clientWidth,
-    height: 160,
+    height: 140,
     series,
     cursor: { y: false, drag: { setScale: false } },
-    legend: { show: labels.length > 2 },
-    scales: { x: { time: false }, y: { range: (_, __, most) => [lowest, most > lowest ? most * 1.1 : lowest + 1] } },
-    axes: [{ ...axis, grid: { show: false }, space: 80 }, { ...axis, size: 56, space: 32 }],
+    legend: { show: labels.length > 2, live: false },
+    scales: { x: { time: false, range: (_, first, last) => [first - margin, last + margin] }, y: { range: (_, __, most) => [lowest, most > lowest ? most * 1.1 : lowest + 1] } },
+    axes: [{ ...axis, grid: { show: false }, space: 80, size: 28 }, { ...axis, size: 64, space: 32, values: (_, ticks) => ticks.map(short) }],
   }, data, place));
 }
 

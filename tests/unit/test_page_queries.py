@@ -1,0 +1,98 @@
+"""What pages ask of the database is answered from indexes, so that a page of 100,000 tasks takes no longer than one of
+a hundred."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.event import listen, remove
+
+from eigentensor.chain import Changes, Head
+from eigentensor.task import Accepted, Cause, Closed, Convicted, Failed
+from eigentensor_aggregator.pages import charts
+from eigentensor_aggregator.queries import Bucket, Queries
+from eigentensor_aggregator.store import Store
+from support.stories.aggregator import CLIENT, DEPLOYMENT, EXECUTOR, accepted, at, committed, posted, revealed
+
+GWEI = 10**9
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store("sqlite://", DEPLOYMENT)
+    yield store
+    store.close()
+
+
+def plans(store: Store, ask: Callable[[], object]) -> list[str]:
+    """How SQLite goes about what is asked of `tasks`."""
+    asked: list[tuple[str, object]] = []
+
+    def note(_: object, __: object, statement: str, parameters: object, *___: object) -> None:
+        asked.append((statement, parameters))
+
+    listen(store.engine, "before_cursor_execute", note)
+    ask()
+    remove(store.engine, "before_cursor_execute", note)
+    with store.engine.connect() as connection:
+        steps = [
+            str(row[3])
+            for statement, parameters in asked
+            if " tasks" in statement
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[arg-type]
+        ]
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        ({}, "tasks_by_age"),
+        ({"state": "open"}, "tasks_by_state"),
+        ({"client": CLIENT}, "tasks_by_client"),
+        ({"executor": EXECUTOR}, "tasks_by_executor"),
+        ({"program": "02" * 32}, "tasks_by_program"),
+    ],
+)
+def test_a_page_of_a_list_is_read_in_its_order_from_an_index(store: Store, asked: dict[str, str], index: str) -> None:
+    queries = Queries(store)
+    first = plans(store, lambda: queries.tasks(**asked, limit=51))
+    later = plans(store, lambda: queries.tasks(**asked, before=(7, 1), limit=51))
+    for steps in (first, later):
+        assert len(steps) == 1 and index in steps[0], steps  # no step that sorts
+    assert later[0].startswith("SEARCH") and "posted_block" in later[0]
+
+
+def test_counts_and_charts_read_no_more_than_their_blocks(store: Store) -> None:
+    queries = Queries(store)
+    assert all("COVERING INDEX" in step for step in plans(store, queries.counts) if "SCAN" in step)
+    steps = plans(store, lambda: queries.buckets(90, 5))
+    assert {step.split(" (")[0] for step in steps if "TEMP" not in step} == {
+        "SEARCH tasks USING INDEX tasks_by_age",
+        "SEARCH tasks USING INDEX tasks_by_end",
+    }
+
+
+def test_what_is_drawn_is_what_happened(store: Store) -> None:
+    other, lost = b"\x08" * 32, b"\x09" * 32
+    happened = [
+        posted(10), accepted(12), committed(15), revealed(30), Closed(at(41), b"\7" * 32, 9 * GWEI, 1),
+        posted(11, other), accepted(13, other), Failed(at(43), other, 1, 2 * GWEI + 5),
+        posted(17, lost), Accepted(at(18), lost, EXECUTOR, GWEI, 7 * GWEI), committed(19, lost),
+        Convicted(at(44), lost, Cause.SILENCE, CLIENT, 1),
+    ]  # fmt: skip
+    events = sorted(happened, key=lambda event: event.place.block)
+    store.apply(Changes(None, tuple(events), (Head(50, b"h" * 32),), True))
+    queries = Queries(store)
+    assert queries.first_block() == 10
+    assert queries.buckets(0, 10) == {
+        1: Bucket(posted=3, price=pytest.approx(1 / 3)),
+        4: Bucket(ended=3, final=1, burned=2 + 4),  # W is twice the price, and a little
+    }
+    span = charts.span(10, 50, 0)
+    assert span == charts.Span(10, 50, 1)
+    assert charts.throughput(queries.buckets(10, 1), span)[:2] == [(10, 1, 0), (11, 1, 0)]
+    assert charts.burn(queries.buckets(10, 1), span)[-1] == (50, 6e-9)
+    assert charts.span(0, 100_000, 4096) == charts.Span(1115, 1162, 86)
+    with store.session() as session:
+        assert session.connection().execute(text("SELECT sum(paid_gwei) FROM tasks")).scalar() == 9
