@@ -17,6 +17,7 @@ from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from eigentensor.errors import BlobNotFound, TaskNotFound
 from eigentensor.program import Role
 from eigentensor.store import parse_name
 from eigentensor.task.objects import Result
@@ -96,6 +97,17 @@ def ask_of(service: Service, body: TaskBody, tensors: bytes | None = None) -> As
         stage=body.wait,
         as_lists=tensors is None and is_listed(body.inputs, states if isinstance(states, dict) else {}),
     )
+
+
+def own_job(service: Service, request: Request, task: str) -> Job:
+    """A job of the caller's. Raises TaskNotFound, for those of others as if there was none."""
+    try:
+        job = service.ledger.job(parse_name(task))
+    except BlobNotFound:
+        raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
+    if caller_of(request) not in ("", job.key.caller):
+        raise TaskNotFound(f"this service has asked for no task {job.task}")
+    return job
 
 
 async def read_ask(service: Service, request: Request, model: type[TaskBody]) -> tuple[Reader, bool]:

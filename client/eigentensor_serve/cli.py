@@ -353,7 +353,7 @@ def urls_of(app: "App") -> list[list[str]]:
     text = [["as a model", f"{texts[app.model.kind]}, model {app.name!r}"]] if app.model else []
     if app.model and app.model.kind == "chat":
         text.append(["in a terminal", f"`eigentensor chat {app.name}`"])
-    return [["endpoint", f"POST /v1/apps/{app.name}"], ["page", f"/v1/apps/{app.name}/docs"], *text]
+    return [["endpoint", f"POST /v1/apps/{app.name}"], ["page", f"/apps/{app.name}"], *text]
 
 
 apps = typer.Typer(

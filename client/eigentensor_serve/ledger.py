@@ -111,6 +111,7 @@ _TABLES = (
     "CREATE INDEX IF NOT EXISTS ages ON jobs (created)",
     "CREATE INDEX IF NOT EXISTS callers ON jobs (caller, number)",
     "CREATE INDEX IF NOT EXISTS states ON jobs (state)",
+    "CREATE INDEX IF NOT EXISTS apps ON jobs (app, number)",
     """CREATE TABLE IF NOT EXISTS events (
     task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number))""",
     """CREATE TABLE IF NOT EXISTS retries (
@@ -290,12 +291,22 @@ class Ledger:
             return job
         raise TaskNotFound(f"this service has asked for no task {task}")
 
-    def jobs(self, caller: str = "", before: int | None = None, limit: int = 50) -> list[tuple[int, Job]]:
+    def jobs(
+        self, caller: str = "", before: int | None = None, limit: int = 50, *, app: str | None = None,
+        states: Sequence[State] = tuple(State),
+    ) -> list[tuple[int, Job]]:  # fmt: skip
         """A caller's jobs with their numbers, newest first; everybody's for the caller without a name. `before` is the
-        number of the last one of the page before."""
-        whose = "caller = ? AND" if caller else "? = '' AND"
-        query = f"{_JOBS} WHERE {whose} number < ? ORDER BY number DESC LIMIT ?"
-        rows = self.database.rows(query, caller, before or 1 << 62, limit)
+        number of the last one of the page before; `app` and `states` leave others out."""
+        wanted: list[tuple[str, list[object]]] = [("number < ?", [before or 1 << 62])]
+        if caller:
+            wanted.append(("caller = ?", [caller]))
+        if app is not None:
+            wanted.append(("app = ?", [app]))
+        if set(states) != set(State):
+            wanted.append((f"state IN ({', '.join('?' * len(states))})", [*states]))
+        where = " AND ".join(clause for clause, _ in wanted)
+        values = [value for _, some in wanted for value in some]
+        rows = self.database.rows(f"{_JOBS} WHERE {where} ORDER BY number DESC LIMIT ?", *values, limit)
         return [(row["number"], _job(row)) for row in rows]
 
     def unfinished(self) -> list[Job]:

@@ -1,7 +1,6 @@
 """Who may call, from which pages, and how often: before anything of a request is read."""
 
 import math
-import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -9,20 +8,24 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, Response
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigentensor.errors import ConfigError
+from eigentensor.web.pages.assets import PREFIX
+from eigentensor.web.pages.browsers import wants_page
 from eigentensor.web.problems import problem, status_of
-from eigentensor_serve.apps import page as apps_page
+from eigentensor_serve import cookies
 from eigentensor_serve.service import Metrics
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 
-OPEN = frozenset({"/healthz", "/version"})  # for anybody, and any number of times
+OPEN = frozenset({"/healthz", "/version"})  # for anybody, and any number of times; and so are the files of pages
+SIGNING = frozenset({"/sign-in", "/sign-out"})  # for who has no token yet, or none any more
+_READS = frozenset({"GET", "HEAD"})
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_CALLERS = 4096
-_DOCS = re.compile(r"/v1/apps/[^/]+/docs")
 
 
 class Rate:
@@ -47,10 +50,18 @@ class Rate:
 
 class Guard:
     """401 without a token where there are any, 403 for pages of other origins, 429 for those who call too often, or
-    have too many requests open."""
+    have too many requests open.
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, settings: Settings, metrics: Metrics) -> None:
+    A cookie reads: it counts as its holder's token for GET and HEAD alone, which spend nothing. What may spend wants
+    the token itself, which no browser sends by itself.
+    """
+
+    def __init__(
+        self, app: ASGIApp, tokens: Tokens, settings: Settings, metrics: Metrics, sign_in: Callable[[Request], Response]
+    ) -> None:
+        """`sign_in` is the page that asks for a token."""
         self._app = app
+        self._sign_in = sign_in
         self._tokens = tokens
         self._settings = settings
         self._rate = Rate(settings.rate)
@@ -69,7 +80,7 @@ class Guard:
                 self._metrics.seconds.observe(time.perf_counter() - started)
             await send(message)
 
-        if scope["path"] in OPEN:
+        if scope["path"] in OPEN or scope["path"].startswith(PREFIX):
             await self._app(scope, receive, send_wrapper)
             return
         refusal = self._refusal(scope)
@@ -118,14 +129,21 @@ class Guard:
             return problem(
                 HTTPStatus.MISDIRECTED_REQUEST, "ForeignHost", "without tokens this service answers to localhost alone"
             )
+        if scope["path"] in SIGNING:
+            return ""  # of nobody's tasks these say anything
         kind, _, token = headers.get("authorization", "").partition(" ")
-        name = self._tokens.holder(token.strip()) if kind.lower() == "bearer" else None
+        reads = not kind and scope["method"] in _READS
+        if reads:
+            name = self._tokens.reader(cookies.kept(HTTPConnection(scope)))
+        else:
+            name = self._tokens.holder(token.strip()) if kind.lower() == "bearer" else None
         if name is not None:
             return name
         challenge = {"WWW-Authenticate": 'Bearer realm="eigentensor"'}
-        if _DOCS.fullmatch(scope["path"]) and not kind and "text/html" in headers.get("accept", ""):
-            # A browser cannot show a token by itself; this page asks for one.
-            return HTMLResponse(apps_page.sign_in(), HTTPStatus.UNAUTHORIZED, {**apps_page.HEADERS, **challenge})
+        if reads and wants_page(request := Request(scope)):
+            page = self._sign_in(request)
+            page.headers.update(challenge)
+            return page
         return problem(
             HTTPStatus.UNAUTHORIZED,
             "Unauthorized",
@@ -159,6 +177,8 @@ def _later(what: str, seconds: int) -> Response:
     )
 
 
-def install(app: FastAPI, tokens: Tokens, settings: Settings, metrics: Metrics) -> None:
+def install(
+    app: FastAPI, tokens: Tokens, settings: Settings, metrics: Metrics, sign_in: Callable[[Request], Response]
+) -> None:
     """Puts the guard before everything of an app."""
-    app.add_middleware(Guard, tokens=tokens, settings=settings, metrics=metrics)
+    app.add_middleware(Guard, tokens=tokens, settings=settings, metrics=metrics, sign_in=sign_in)

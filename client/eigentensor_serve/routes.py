@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from eigentensor.errors import BlobCorrupt, BlobNotFound, TaskNotFound
+from eigentensor.errors import BlobCorrupt
 from eigentensor.merkle import Tree
 from eigentensor.schemas.network import Blob
 from eigentensor.schemas.receipts import Receipt
@@ -36,13 +36,7 @@ def tasks(service: Service) -> APIRouter:
     backend, ledger = service.backend, service.ledger
 
     async def job_of(task: Uuid, request: Request) -> Job:
-        try:
-            job = ledger.job(parse_name(task))
-        except BlobNotFound:
-            raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
-        if caller_of(request) not in ("", job.key.caller):
-            raise TaskNotFound(f"this service has asked for no task {job.task}")  # as if there was none
-        return job
+        return asking.own_job(service, request, task)
 
     Own = Annotated[Job, Depends(job_of)]  # noqa: N806
 

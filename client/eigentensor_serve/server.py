@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -22,10 +23,13 @@ from eigentensor.version import VERSION
 from eigentensor.web import documents, problems, server
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
+from eigentensor.web.pages import browsers
 from eigentensor_client.channels.ledger import Ledger as ChannelLedger
 from eigentensor_client.channels.operators import Operators
 from eigentensor_client.channels.operators import Terms as ChannelTerms
 from eigentensor_client.client import Client
+from eigentensor_client.schemas.channels import ChannelFacts
+from eigentensor_client.verbs.channel import describe
 from eigentensor_serve import limits, routes
 from eigentensor_serve.apps import routes as apps_routes
 from eigentensor_serve.apps.deployed import Deployed
@@ -37,6 +41,8 @@ from eigentensor_serve.ledger import Budget, Ledger
 from eigentensor_serve.local import LocalBackend
 from eigentensor_serve.openai import routes as openai_routes
 from eigentensor_serve.openai.errors import OpenAIErrors
+from eigentensor_serve.pages import routes as page_routes
+from eigentensor_serve.pages import signing
 from eigentensor_serve.paid import PaidBackend
 from eigentensor_serve.schemas import Health, Version
 from eigentensor_serve.service import Metrics, Service
@@ -89,14 +95,18 @@ def create_app(service: Service) -> FastAPI:
     guards = (401, 403, 421, 429)
     documents.install(app, (TaskBody, ExecuteBody, AppBody), examples=examples, everywhere=guards, tokens=True)
     openai_routes.include(app, deployed)
+    site = page_routes.site_of(service)
+    app.include_router(page_routes.router(site, deployed))
+    app.include_router(signing.router(site, service.tokens))
+    browsers.install(app, site)
     app.add_middleware(
         BodyLimit,
-        limit=lambda scope: settings.max_body,
+        limit=lambda scope: signing.BODY if scope["path"] in limits.SIGNING else settings.max_body,
         total=BODIES * settings.max_body,
         streams=lambda scope: scope["path"].startswith("/v1/blobs/"),
         caller=limits.counted,
     )
-    limits.install(app, service.tokens, settings, service.metrics)
+    limits.install(app, service.tokens, settings, service.metrics, partial(signing.asking, site))
     app.add_middleware(OpenAIErrors)  # around the limits: theirs are told in the same way
     if settings.origins:
         app.add_middleware(
@@ -210,7 +220,14 @@ def _called(settings: Settings, changes: Changes, tokens: Tokens, client: Client
         operators = Operators(settings.operators, terms, client=client, ledger=signed)
         results = ResultFiles(settings.data / "results", settings.max_kept)
         with closing(ChannelBackend(operators, ledger, changes, results, _budget(settings, client), price)) as backend:
-            yield _paying(settings, backend, ledger, changes, tokens, client, price)
+            service = _paying(settings, backend, ledger, changes, tokens, client, price)
+            yield replace(service, channels=partial(_channels, signed, client))
+
+
+def _channels(signed: ChannelLedger, client: Client) -> list[ChannelFacts]:
+    """Those of one market, oldest first."""
+    domain = client.network.deployment.channels_domain
+    return [describe(signed, account) for account in signed.accounts(domain)]
 
 
 def _name(client: Client) -> str:
@@ -233,6 +250,7 @@ def _paying(
     return Service(
         settings, backend, ledger, changes, tokens, client.store, uploads, _room(settings, client.store), Metrics(),
         price, deployment.token_decimals, client.network.name, client.address, deployment.domain,
+        deployment.token_symbol,
     )  # fmt: skip
 
 

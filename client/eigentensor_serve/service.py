@@ -1,5 +1,6 @@
 """What the routes stand on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter
@@ -10,6 +11,7 @@ from eigentensor.store import LocalStore
 from eigentensor.task import Domain
 from eigentensor.task.objects import Task
 from eigentensor_client.orders import Terms
+from eigentensor_client.schemas.channels import ChannelFacts
 from eigentensor_serve.backend import Backend, Changes
 from eigentensor_serve.bodies import TermsBody
 from eigentensor_serve.kept import Room, Uploads
@@ -37,7 +39,8 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`max_price` is in wei, `decimals` are those of the market's token; `account` pays, None if nobody does."""
+    """`max_price` is in wei, `decimals` are those of the market's token; `account` pays, None if nobody does. `symbol`
+    is the token's, empty where nothing is paid; `channels` tells those that calls are paid through, if they are."""
 
     settings: Settings
     backend: Backend
@@ -53,6 +56,8 @@ class Service:
     network: str
     account: str | None
     domain: Domain | None = None  # the market that is paid in
+    symbol: str = ""
+    channels: Callable[[], list[ChannelFacts]] | None = None
     #: Threads that ask: a post takes blocks, and other requests need threads meanwhile.
     asking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: told once, stored as hashes."""
+"""Bearer tokens: told once, stored as hashes; and what a browser keeps instead of one, which reads and never spends."""
 
 import hashlib
 import json
@@ -26,6 +26,7 @@ class Tokens:
         self._path = path
         self._seen: tuple[int, int, int] | None = None
         self._names: dict[str, str] = {}
+        self._readers: dict[str, str] = {}
         self._load()
 
     def __bool__(self) -> bool:
@@ -41,6 +42,16 @@ class Tokens:
         """The name that a token was made for; None for a stranger's."""
         self._load()
         return self._names.get(_hash(token))
+
+    def pass_of(self, token: str) -> str | None:
+        """What a browser keeps for the holder of a token, to read with; None for a stranger's. It is worth as long as
+        the token, and says nothing about it."""
+        return None if self.holder(token) is None else _pass(_hash(token))
+
+    def reader(self, kept: str) -> str | None:
+        """The name of whose token a pass is; None for what is none."""
+        self._load()
+        return self._readers.get(_hash(kept))
 
     def new(self, name: str) -> str:
         """Makes a token. Raises BindingError if the name is taken, or is none."""
@@ -81,9 +92,10 @@ class Tokens:
             if seen != self._seen:
                 value = json.loads(self._path.read_text())
                 self._names = {str(token["sha256"]): str(token["name"]) for token in value["tokens"]}
+                self._readers = {_hash(_pass(hash_)): name for hash_, name in self._names.items()}
                 self._seen = seen
         except FileNotFoundError:
-            self._seen, self._names = None, {}
+            self._seen, self._names, self._readers = None, {}, {}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ConfigError(
                 f"{self._path} is no file of tokens: {error!r}", fix="Move it away, make new ones."
@@ -97,3 +109,7 @@ def _write_private(path: Path, text: str) -> None:
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
+
+
+def _pass(hash_: str) -> str:
+    return _hash(f"eigentensor serve: reads pages: {hash_}")

@@ -83,7 +83,7 @@ def test_an_app_answers_with_a_paid_task_and_its_receipt_within_its_budget(
     again = httpx.post(f"{url}/v1/apps/small", json=body, timeout=300)
     assert (again.status_code, again.json()["code"]) == (402, "BudgetSpent"), again.text
     assert httpx.get(f"{url}/v1/apps/small").json()["version"] == app.version
-    assert "a paid task for at most 0.05" in httpx.get(f"{url}/v1/apps/small/docs").text
+    assert "a paid task for at most 0.05" in httpx.get(f"{url}/apps/small").text
 
 
 def test_an_app_of_another_place_is_not_paid_for(url: str, apps: Apps, graph: GraphProgram, tmp_path: Path) -> None:

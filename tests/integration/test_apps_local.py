@@ -1,8 +1,5 @@
 """Apps behind `eigentensor serve --local`: versions, schemas, pages."""
 
-import base64
-import hashlib
-import re
 import shutil
 
 import httpx
@@ -80,13 +77,11 @@ def test_wrong_requests_to_an_app_are_problems(url: str, added: str) -> None:
         assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
 
-def test_the_page_of_an_app_may_fetch_nothing_from_elsewhere(url: str, added: str) -> None:
-    answer = httpx.get(f"{url}/v1/apps/{added}/docs")
+def test_an_app_names_its_page(url: str, added: str) -> None:
+    docs = httpx.get(f"{url}/v1/apps/{added}").json()["docs"]
+    answer = httpx.get(f"{url}{docs}")
     assert answer.headers["content-type"].startswith("text/html")
-    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
-    assert f"{url}/v1/apps/{added}" in answer.text
+    assert answer.headers["content-security-policy"].startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'"
+    )
     assert "nothing is paid" in answer.text
-    for kind in ("style", "script"):
-        (code,) = re.findall(f"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
-        allowed = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-        assert f"{kind}-src 'sha256-{allowed}'" in answer.headers["content-security-policy"]

@@ -95,14 +95,14 @@ def test_the_same_key_is_one_task_for_the_same_rows_alone(url: str, app: str) ->
 
 
 class Commands(HTMLParser):
-    """What stands between `pre` tags."""
+    """What stands between `code` tags."""
 
     def __init__(self) -> None:
         super().__init__()
         self.inside, self.texts = False, list[str]()
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.inside = tag == "pre"
+        self.inside = tag == "code"
 
     def handle_data(self, data: str) -> None:
         if self.inside and data.startswith("curl"):
@@ -129,7 +129,7 @@ def test_the_commands_of_pages_and_documents_run_as_they_are(
     name: str, output: str, shape: list[int], url: str, app: str, large: str
 ) -> None:
     parser = Commands()
-    parser.feed(httpx.get(f"{url}/v1/apps/{name}/docs").text)
+    parser.feed(httpx.get(f"{url}/apps/{name}").text)
     document = httpx.get(f"{url}/v1/apps/{name}/openapi.json").json()
     operation = document["paths"][f"/v1/apps/{name}"]["post"]
     (sample,) = operation["x-codeSamples"]

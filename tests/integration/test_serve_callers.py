@@ -69,23 +69,53 @@ def test_a_key_of_one_caller_is_nothing_to_another(http: TestClient, alice: Call
     assert len(tasks) == 2
 
 
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
 def test_a_browser_is_asked_for_a_token_and_learns_nothing_without_one(http: TestClient, alice: Caller) -> None:
-    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    asked = http.get("/v1/apps/double/docs", headers=browser)
+    asked = http.get("/apps/double", headers=BROWSER)
     assert asked.status_code == 401 and asked.headers["content-type"].startswith("text/html")
     assert asked.headers["content-security-policy"].startswith("default-src 'none'")
-    assert asked.text == http.get("/v1/apps/nothing/docs", headers=browser).text
+    assert asked.text.replace("double", "nothing") == http.get("/apps/nothing", headers=BROWSER).text
     for path, headers in (
-        ("/v1/apps/double", browser),
-        ("/v1/apps/double/docs", {}),
-        ("/v1/apps/double/docs", {**browser, "authorization": "Bearer et_wrong"}),
+        ("/v1/apps/double", BROWSER),
+        ("/apps/double", {}),
+        ("/apps/double", {**BROWSER, "authorization": "Bearer et_wrong"}),
+        ("/apps/double", {"cookie": "eigentensor-pages=wrong"}),
     ):
         refused = http.get(path, headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (401, "Unauthorized")
-    page = http.get("/v1/apps/double/docs", headers={**browser, **alice})
+    page = http.get("/apps/double", headers={**BROWSER, **alice})
     assert page.status_code == 200 and "Bearer $TOKEN" in page.text
-    # The page that is opened is written into the one that asked, whose policy must let it run.
-    assert page.headers["content-security-policy"] == asked.headers["content-security-policy"]
+
+
+def test_a_cookie_reads_what_its_holder_may_and_spends_nothing(http: TestClient, alice: Caller, bob: Caller) -> None:
+    task = http.post("/v1/apps/double", json=ASKED, headers=alice).headers["eigentensor-task"]
+    cookies = []
+    for who in (alice, bob):
+        token = who["authorization"].removeprefix("Bearer ")
+        signed = http.post("/sign-in?to=//shop.example", data={"token": token}, follow_redirects=False)
+        assert (signed.status_code, signed.headers["location"]) == (303, "/"), "nobody is led elsewhere"
+        cookies.append({"cookie": signed.headers["set-cookie"].partition(";")[0]})
+        assert token not in signed.headers["set-cookie"]
+        http.cookies.clear()
+    of_alice, of_bob = cookies
+    assert task in http.get(f"/tasks/{task}", headers={**BROWSER, **of_alice}).text
+    assert http.get(f"/tasks/{task}/receipt", headers=of_alice).status_code == 400, "executed here"
+    for path in (f"/tasks/{task}", f"/tasks/{task}/receipt"):
+        assert http.get(path, headers=of_bob).json()["code"] == "TaskNotFound"
+    assert task not in http.get("/tasks", headers=of_bob).text
+    routes = [
+        (path, verb)
+        for path, verbs in http.get("/openapi.json", headers=alice).json()["paths"].items()
+        for verb in verbs
+    ]
+    changing = [(path, verb) for path, verb in routes if verb != "get"]
+    assert len(changing) >= 8
+    for path, verb in changing:
+        path = path.replace("{name}", "double").replace("{version}", "1").replace("{task}", task)
+        refused = http.request(verb, path, json=ASKED, headers=of_alice)
+        assert refused.status_code == 401, (verb, path)
 
 
 def test_pages_of_allowed_origins_may_read_what_headers_say(http: TestClient, alice: Caller) -> None:

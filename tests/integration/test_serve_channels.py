@@ -208,6 +208,10 @@ def test_openais_client_chats_and_embeds_through_channels(
             "committed",
             places[0].offer.operator,
         )
+        assert "owed" in (page := httpx.get(f"{url}/channels").text).lower()
+        assert places[0].offer.operator in page and channel.account.agreement.channel.hex() in page
+        assert "signed" in httpx.get(f"{url}/tasks/{task}/receipt").text
+        assert "committed" in httpx.get(f"{url}/tasks/{task}").text
         backend, job = backend_of(service), service.ledger.job(task)
         assert not backend.reached(job, "final") and not backend.reached(job, "checked")
         refused = httpx.post(f"{url}/v1/tasks/{task}/cancel").json()

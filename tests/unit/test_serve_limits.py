@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from fastapi.testclient import TestClient
 
 from eigentensor.errors import BindingError, ConfigError
@@ -24,7 +24,9 @@ def guarded(tokens: Tokens, **settings: Any) -> TestClient:
     app = FastAPI()
     app.get("/healthz")(lambda: "well")
     app.get("/")(lambda: "hello")
-    limits.install(app, tokens, Settings(**{"rate": 1000, "origins": (PAGE,), **settings}), Metrics())
+    limits.install(
+        app, tokens, Settings(**{"rate": 1000, "origins": (PAGE,), **settings}), Metrics(), lambda _: Response()
+    )
     return TestClient(app, base_url="http://localhost:8700")
 
 

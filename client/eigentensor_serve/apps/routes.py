@@ -5,14 +5,12 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from eigentensor.chain.units import from_wei
 from eigentensor.program import Role
 from eigentensor.web.documents import Responses, refused, response
 from eigentensor_serve import asking, documents, schemas
-from eigentensor_serve.apps import page as apps_page
 from eigentensor_serve.apps import schema as apps_schema
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.document import document
@@ -24,9 +22,6 @@ from eigentensor_serve.service import caller_of
 
 Name = Annotated[str, Path(max_length=63, description="an app's name")]
 Version = Annotated[int, Path(ge=1, lt=1 << 31, description="counts an app's versions from 1")]
-_SIGN_IN: Responses = {
-    401: {"description": "A page that asks for a token", "content": {"text/html": {"schema": {"type": "string"}}}}
-}
 _DOCUMENT: Responses = {
     200: {"description": "The document", "content": {"application/json": {"schema": {"type": "object"}}}},
     **refused(404, 501),
@@ -72,14 +67,6 @@ def router(deployed: Deployed) -> APIRouter:
         described, base = _described(deployed, app, request), _base(request)
         return JSONResponse(document(app, deployed.program(app), described, base, tokens=bool(caller_of(request))))
 
-    @routes.get("/{name}/docs", response_class=HTMLResponse, responses=_SIGN_IN | refused(404, 501))
-    def read_app_page(name: Name, request: Request) -> HTMLResponse:
-        """The same for people, with a form to try it."""
-        app = deployed.app(name)
-        described = _described(deployed, app, request)
-        text = apps_page.page(app, deployed.program(app), described, _price(deployed, app))
-        return HTMLResponse(text, headers=apps_page.HEADERS)
-
     @routes.post("/{name}", **documents.executes(AppBody, AppQuery, _COMMAND))
     async def ask_app(name: Name, request: Request) -> Response:
         """Executes an app: JSON for JSON, safetensors for safetensors."""
@@ -122,11 +109,3 @@ def _described(deployed: Deployed, app: App, request: Request) -> dict[str, Any]
 def _base(request: Request) -> str:
     """Where the caller reaches this service."""
     return str(request.base_url).rstrip("/")
-
-
-def _price(deployed: Deployed, app: App) -> str:
-    if app.terms is None or deployed.service.domain is None:
-        return "executed by this machine: nothing is paid, nobody checks"
-    most = from_wei(app.terms.max_price, deployed.service.decimals)
-    a_day = "" if app.budget is None else f"; at most {from_wei(app.budget, deployed.service.decimals)} a day"
-    return f"a paid task for at most {most} tokens and its verifiers{a_day}; answered when it is {app.stage}"

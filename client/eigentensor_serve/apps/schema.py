@@ -124,7 +124,7 @@ def described(
         "example": short_example(program, app.rows),
         "outputs": outputs(program),
         "url": url,
-        "docs": f"{url}/docs",
+        "docs": f"/apps/{app.name}",
         "openapi": f"{url}/openapi.json",
         "curl": curl(app, program, base, tokens=tokens),
     }
