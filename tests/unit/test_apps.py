@@ -3,7 +3,6 @@
 import json
 import threading
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from eigentensor.task.order import Domain
 from eigentensor_client.byte_pairs import BytePairs, trained
 from eigentensor_client.cli import main
 from eigentensor_client.orders import Terms
-from eigentensor_serve.apps import page as apps_page
 from eigentensor_serve.apps import schema as apps_schema
 from eigentensor_serve.apps.deployment import deploy_local, read_parts
 from eigentensor_serve.apps.models import Chat, Embeddings, model_from_json, read_model
@@ -210,39 +208,6 @@ def test_the_schema_admits_its_example_and_refuses_other_shapes(graph: GraphProg
         {"x": [[0, 0, 0]] * 2, "scale": 1, "y": 1},
     ):
         assert not validator.is_valid({"inputs": wrong})
-
-
-class Seen(HTMLParser):
-    """Whether tags close in order, and what they would fetch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.fetched: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.fetched += [value or "" for name, value in attrs if name in ("src", "srcset", "action")]
-        self.fetched += [value or "" for name, value in attrs if name == "href" and tag == "link"]
-        if tag not in ("meta", "input"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def test_the_page_is_whole_fetches_nothing_and_escapes_names() -> None:
-    hostile = capture(scaled, {"x": np.zeros(2, np.float32), "scale": np.zeros((), np.int32)}, {}, fingerprint=False)
-    buffers = tuple(b._replace(name="</td><script>alert(1)") if b.name == "x" else b for b in hostile.program.buffers)
-    program = replace(hostile.program, buffers=buffers)
-    app = replace(an_app(), version=2)
-    described = apps_schema.described(app, program, [1, 2], 2, "http://127.0.0.1:8700", tokens=False)
-    text = apps_page.page(app, program, described, "nothing")
-    seen = Seen()
-    seen.feed(text)
-    assert (seen.open, seen.fetched) == ([], [])
-    assert text.count("<script>") == 1
-    assert "&lt;script&gt;alert(1)" in text
-    assert "http://127.0.0.1:8700/v1/apps/digits" in text
 
 
 def test_a_tokenizer_file_is_read_as_it_was_written_and_others_are_refused() -> None:
