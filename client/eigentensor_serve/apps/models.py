@@ -184,7 +184,9 @@ def read_model(path: Path) -> tuple[Model, Path]:
     except KeyError as error:
         raise ConfigError(f"{path} is not a model file: it lacks, or does not know, {error}") from None
     except (OSError, AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not a model file: {error}", fix="client/docs/pages/guides/model.md says what it holds.") from None
+        raise ConfigError(
+            f"{path} is not a model file: {error}", fix="client/docs/pages/guides/model.md says what it holds."
+        ) from None
     return model, path.parent / model.tokenizer
 
 
