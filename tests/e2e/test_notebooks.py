@@ -17,7 +17,7 @@ SHOWN = ("text/html", "image/png", "text/plain")
 
 def run(name: str) -> list[str]:
     """Executes a notebook; what each of its cells shows, the richest of it."""
-    book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     NotebookClient(book, timeout=400, resources={"metadata": {"path": FOLDER}}).execute()
     outputs: list[Any] = [output for cell in book.cells for output in cell.get("outputs", ())]
     shown = [output.get("data", {"text/plain": output.get("text", "")}) for output in outputs]
