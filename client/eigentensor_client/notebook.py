@@ -5,7 +5,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import Context, Decimal
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eigentensor_client.phases import Bar
 
 _LONGEST = 200  # characters of a text that are shown
+_DIGITS = 9  # of an amount
 
 
 def is_here() -> bool:
@@ -32,7 +33,11 @@ def quoted(value: object) -> str:
 
 def tokens(wei: int | None) -> str:
     """An amount for people who do not see of which market it is: whole tokens."""
-    return "" if wei is None else f"{(Decimal(wei) / 10**DECIMALS).normalize():f} tokens"
+    if wei is None:
+        return ""
+    exact = Decimal(wei) / 10**DECIMALS
+    short = exact.normalize(Context(prec=_DIGITS))
+    return f"{'' if short == exact else '~'}{short:f} tokens"
 
 
 def facts(title: str, rows: Sequence[tuple[str, object]], more: str = "") -> str:
