@@ -5,8 +5,9 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import Context, Decimal
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from eigentensor.chain.units import DECIMALS
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from eigentensor_client.phases import Bar
 
 _LONGEST = 200  # characters of a text that are shown
+_DIGITS = 9  # of an amount
 
 
 def is_here() -> bool:
@@ -31,7 +33,11 @@ def quoted(value: object) -> str:
 
 def tokens(wei: int | None) -> str:
     """An amount for people who do not see of which market it is: whole tokens."""
-    return "" if wei is None else f"{(Decimal(wei) / 10**DECIMALS).normalize():f} tokens"
+    if wei is None:
+        return ""
+    exact = Decimal(wei) / 10**DECIMALS
+    short = exact.normalize(Context(prec=_DIGITS))
+    return f"{'' if short == exact else '~'}{short:f} tokens"
 
 
 def facts(title: str, rows: Sequence[tuple[str, object]], more: str = "") -> str:
@@ -53,16 +59,15 @@ def download(name: str, content: bytes) -> str:
 @contextmanager
 def bar() -> "Iterator[Bar]":
     """Work as a cell shows it while it goes on: what is done now, how far that is, the seconds of what is over."""
-    from IPython.display import HTML, display
-
     from eigentensor_client.phases import Phase
 
-    shown = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
+    kernel = import_module("IPython.display")  # what runs the cell has it; nobody else needs it
+    shown = kernel.display(kernel.HTML(""), display_id=True)
     over: list[str] = []
     now = Phase()
 
     def draw(*lines: str) -> None:
-        shown.update(HTML("<br>".join([*over, *lines])))  # type: ignore[no-untyped-call]
+        shown.update(kernel.HTML("<br>".join([*over, *lines])))
 
     def leave() -> None:
         if now.name:

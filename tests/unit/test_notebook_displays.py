@@ -30,6 +30,7 @@ def test_a_task_says_its_state_its_price_and_what_it_waits_for() -> None:
     shown = seen(state=State.ACCEPTED, executor="0xE", price=3 * 10**16)._repr_html_()
     for words in ("accepted", "0.03 tokens of at most", "0xE", "waits for", "block"):
         assert words in shown
+    assert notebook.tokens(13622266666666666) == "~0.0136222667 tokens" and notebook.tokens(None) == ""
     assert "waits for" not in seen(state=State.FINAL, executor="0xE", price=5)._repr_html_()
 
 
