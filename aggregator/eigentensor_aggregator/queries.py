@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Float, case, cast, func, tuple_
+from sqlalchemy import Float, case, cast, func, tuple_
 from sqlmodel import col, or_, select
 
 from eigentensor.chain.units import GWEI
@@ -197,15 +197,16 @@ class Queries:
 
     def _counted(self, first: int, size: int) -> dict[int, Bucket]:
         posted, ended = col(TaskRow.posted_block), col(TaskRow.ended_block)
-        price = func.avg(cast(TaskRow.price_gwei, Float))
-        begun = select(posted // size, func.count(), price).where(posted >= first).group_by(posted // size)
-        final, burned = _sum_where(col(TaskRow.state) == "final"), func.sum(TaskRow.burned_gwei)
-        over = select(ended // size, func.count(), final, burned).where(ended >= first).group_by(ended // size)
+        price, burned = func.avg(cast(TaskRow.price_gwei, Float)), func.sum(TaskRow.burned_gwei)
+        final = func.coalesce(func.sum(case((col(TaskRow.state) == "final", 1), else_=0)), 0)
+        # By its name: to PostgreSQL the same expression with another parameter is another one.
+        begun = select((posted // size).label("bucket"), func.count(), price).where(posted >= first)
+        over = select((ended // size).label("bucket"), func.count(), final, burned).where(ended >= first)
         buckets: dict[int, Bucket] = {}
         with self._store.session() as session:
-            for number, many, mean in session.exec(begun).all():
+            for number, many, mean in session.exec(begun.group_by("bucket")).all():
                 buckets[number] = Bucket(posted=many, price=mean)
-            for at, many, finals, gone in session.exec(over).all():
+            for at, many, finals, gone in session.exec(over.group_by("bucket")).all():
                 if at is not None:
                     known = buckets.get(at, Bucket())
                     buckets[at] = known._replace(ended=many, final=int(finals), burned=int(gone or 0))
@@ -312,7 +313,3 @@ class Queries:
         """The last decline of each operator about a task."""
         with self._store.session() as session:
             return list(session.exec(select(DeclineRow).where(col(DeclineRow.task) == task)).all())
-
-
-def _sum_where(condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)

@@ -333,6 +333,8 @@ def test_of_two_on_one_database_one_leads_and_the_other_serves_until_it_takes_ov
     first.turn()
     second.turn()
     assert get(other, f"/v1/tasks/{task}") == get(url, f"/v1/tasks/{task}")
+    for page in ("/", "/?blocks=256", "/tasks?state=open&cursor=9999999-0", "/operators", "/health"):
+        assert httpx.get(other + page).status_code == 200, page
     assert (get(url, "/healthz")["leads"], get(other, "/healthz")["leads"]) == (True, False)
     assert "et_leads 0.0" in httpx.get(other + "/metrics").text
     refused = httpx.put(f"{other}/v1/blobs/{'0' * 64}", content=b"")

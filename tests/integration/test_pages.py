@@ -1,8 +1,9 @@
 """The gateway's pages in a real browser, over a market in which something has happened."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import cycle
 
 import httpx
 import pytest
@@ -13,7 +14,7 @@ from eigentensor.economics import WAD
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil
-from support.browsing import chromium, visiting
+from support.browsing import VIEWS, chromium, visiting
 from support.gateways import gateway
 from support.stories.game_table import OPERATORS
 from support.stories.market import ROOT, Life, Orders
@@ -66,8 +67,12 @@ def market(
     return url, {name: life.task.hex() for name, life in lives.items()} | {"operator": operator.address}
 
 
-def test_every_page_looks_well_says_what_it_should_and_asks_nobody_else(market: Served, browser: Browser) -> None:
+@pytest.mark.parametrize("thorough", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_page_looks_well_says_what_it_should_asks_nobody_else_and_needs_no_script(
+    market: Served, browser: Browser, thorough: bool
+) -> None:
     url, names = market
+    views = cycle([VIEWS] if thorough else [[view] for view in VIEWS])
     pages = {
         "/": "Newest tasks",
         "/tasks?state=convicted": names["convicted"][-4:],
@@ -83,16 +88,17 @@ def test_every_page_looks_well_says_what_it_should_and_asks_nobody_else(market: 
     for path, words in pages.items():
         with visiting(browser, url + path) as visit:
             expect(visit.page.locator("main")).to_contain_text(words)
-            faults += visit.looks_well()
+            faults += visit.looks_well(next(views))
     with visiting(browser, f"{url}/tasks/{'3f' * 32}") as visit:
         expect(visit.page.locator("h1")).to_contain_text("no task 3f3f")
         visit.faults.clear()  # the console tells of the status
-        faults += visit.looks_well()
+        faults += visit.looks_well(next(views))
     assert faults == []
+    read_without_scripts(browser, url, names)
 
 
-def test_pages_can_be_read_without_scripts_and_names_of_others_are_text(market: Served, browser: Browser) -> None:
-    url, names = market
+def read_without_scripts(browser: Browser, url: str, names: Mapping[str, str]) -> None:
+    """From the market to an open task, and what others named there is text."""
     with visiting(browser, url, java_script_enabled=False) as visit:
         page = visit.page
         page.get_by_text("As a table").first.click()

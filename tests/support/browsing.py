@@ -3,17 +3,19 @@ strangers, what a policy forbade, what does not fit the screen, what is hard to 
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 PHONE, DESKTOP = 390, 1280  #: pixels
+View = tuple[Literal["light", "dark"], int]
+VIEWS: tuple[View, ...] = (("light", PHONE), ("light", DESKTOP), ("dark", PHONE), ("dark", DESKTOP))
 SIZE = 200_000  #: bytes that a page may have, with its files, as they travel
 _FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -43,18 +45,17 @@ class Visit:
     size: int = 0
     quiet: bool = False
 
-    def looks_well(self) -> list[str]:
-        """What is wrong in either colour scheme, on a phone and on a desk."""
+    def looks_well(self, closely: Collection[View] = VIEWS) -> list[str]:
+        """What is wrong in either colour scheme, on a phone and on a desk; axe-core looks at those of `closely`."""
         found = list(self.faults)
-        for scheme in ("light", "dark"):
+        for scheme, width in VIEWS:
             self.page.emulate_media(color_scheme=scheme)
-            for width in (PHONE, DESKTOP):
-                self.page.set_viewport_size({"width": width, "height": 844})
-                where = f"{self.page.url} at {width}, {scheme}"
-                if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                    found.append(f"{where}: wider than the screen")
-                if (scheme == "dark") is (width == DESKTOP):  # colours and sizes do not depend on each other
-                    found += [f"{where}: {one}" for one in serious(self.page)]
+            self.page.set_viewport_size({"width": width, "height": 844})
+            where = f"{self.page.url} at {width}, {scheme}"
+            if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                found.append(f"{where}: wider than the screen")
+            if (scheme, width) in closely:
+                found += [f"{where}: {one}" for one in serious(self.page)]
         if self.size > SIZE:
             found.append(f"{self.page.url}: {self.size:,} bytes")
         return found
