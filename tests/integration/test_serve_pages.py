@@ -86,7 +86,7 @@ def at(browser: Browser, url: str) -> Iterator[Visit]:
 def read(at: Visit, label: int, counts: digits.Values) -> bool:
     """Whether a digit that is painted is read as what it is."""
     digits.paint(at.page, counts)
-    expect(at.page.locator("form.ask")).not_to_have_attribute("aria-busy", "true")
+    expect(at.page.locator("main [aria-busy=true]")).to_have_count(0)
     expect(at.page.locator("#answer .verdict")).to_be_visible()
     return at.page.locator("#answer .verdict strong").inner_text() == str(label)
 

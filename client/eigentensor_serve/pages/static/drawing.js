@@ -172,7 +172,7 @@ class Drawing {
 
   /** Soon tells what the model would be given. */
   changed() {
-    this.field.form.setAttribute("aria-busy", "true");
+    this.field.setAttribute("aria-busy", "true");
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.tell(), REST);
   }
@@ -186,6 +186,7 @@ class Drawing {
       context.putImageData(image, 0, 0);
     }
     this.field.classList.toggle("blank", !given);
+    this.field.removeAttribute("aria-busy");
     this.field.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
