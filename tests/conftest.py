@@ -4,13 +4,14 @@ import gc
 import inspect
 import json
 from collections.abc import Iterator, Mapping
-from functools import wraps
+from functools import cache, wraps
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 import structlog
+from httpx._transports import default
 from hypothesis import settings
 from starlette.responses import JSONResponse
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
@@ -41,6 +42,7 @@ def pytest_configure() -> None:
     settings.register_profile("project", deadline=None, max_examples=50)
     settings.register_profile("long", deadline=None, max_examples=1000)
     settings.load_profile("project")
+    default.create_ssl_context = cache(default.create_ssl_context)  # type: ignore[attr-defined]  # takes 20 ms
     patience = inspect.signature(httpx.get).parameters["timeout"].default  # the one that clients have, too
     patience.connect = patience.read = patience.write = patience.pool = 60.0
 
