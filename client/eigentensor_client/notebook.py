@@ -2,7 +2,6 @@
 
 import base64
 import sys
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Context, Decimal
@@ -11,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from eigentensor.chain.units import DECIMALS
+from eigentensor.web.pages.words import visible
 
 if TYPE_CHECKING:
     from eigentensor_client.phases import Bar
@@ -27,7 +27,7 @@ def is_here() -> bool:
 
 def quoted(value: object) -> str:
     """A text as HTML that shows it: no markup, nothing that turns what stands around it, not too long."""
-    shown = "".join("·" if unicodedata.category(char) in ("Cc", "Cf") else char for char in str(value))
+    shown = visible(value)
     return escape(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
 
 
