@@ -36,7 +36,10 @@ function receivePictures(field, take) {
 
 /** Calls `read` with each file that comes to a field. */
 function receiveFiles(field, chooser, read, isWanted = () => true) {
-  field.querySelector(chooser)?.addEventListener("change", ({ target }) => target.files[0] && read(target.files[0]));
+  field.querySelector(chooser)?.addEventListener("change", (event) => {
+    event.stopPropagation(); // the field tells when there is something of it
+    if (event.target.files[0]) read(event.target.files[0]);
+  });
   field.addEventListener("dragover", (event) => {
     event.preventDefault();
     field.classList.add("over");

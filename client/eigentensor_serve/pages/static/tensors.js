@@ -103,6 +103,7 @@ class TensorFile {
       this.file = file;
       field.querySelector(".chosen").textContent = `${file.name}, ${file.size.toLocaleString("en")} bytes`;
       field.classList.remove("blank");
+      field.dispatchEvent(new Event("change", { bubbles: true }));
     });
   }
 
