@@ -17,7 +17,6 @@ from eigentensor.web import documents, problems
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
 from eigentensor.web.pages import browsers
-from eigentensor.web.server import Health
 from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, documentation, pages, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedAsk, SignedOrder
 from eigentensor_aggregator.parts import Parts
@@ -41,7 +40,33 @@ problems. Everything can be checked: blobs by their names, the rest at the chain
 
 
 def create_app(parts: Parts) -> FastAPI:
-    """The whole HTTP interface; OpenAPI at /openapi.json."""
+    """The whole HTTP interface: for programs, and pages for people."""
+    app = api(parts)
+    site = pages.site_of(parts)
+    app.include_router(parts.feed.router())
+    for page in pages.ROUTERS:
+        app.include_router(page(parts, site), include_in_schema=False)
+    browsers.install(app, site, parts.clock.state)
+    app.include_router(documentation.router())
+    pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
+
+    def limit(scope: Scope) -> int:
+        if not scope["path"].startswith("/v1/blobs/"):
+            return _JSON_LIMIT
+        if scope["path"].endswith("/pieces"):
+            return pieces_limit
+        return REQUEST if any(name == b"content-range" for name, _ in scope["headers"]) else PIECE
+
+    def streams(scope: Scope) -> bool:
+        return limit(scope) == REQUEST
+
+    app.add_middleware(Traced)
+    app.add_middleware(BodyLimit, limit=limit, total=_BODIES, streams=streams)
+    return app
+
+
+def api(parts: Parts) -> FastAPI:
+    """What programs ask; OpenAPI at /openapi.json."""
     app = FastAPI(
         title="EigenTensor gateway",
         version="1",
@@ -68,29 +93,9 @@ def create_app(parts: Parts) -> FastAPI:
     for routes in (blob_routes, task_routes, challenge_routes, channel_routes):
         app.include_router(routes.router(parts), dependencies=[Depends(leads)])
     app.include_router(_service(parts))
-    site = pages.site_of(parts)
-    app.include_router(parts.feed.router())
-    for page in pages.ROUTERS:
-        app.include_router(page(parts, site), include_in_schema=False)
-    browsers.install(app, site, parts.clock.state)
-    app.include_router(documentation.router())
     documents.install(
         app, (Declining, SignedAsk, SignedOrder, PieceList), examples=documents.examples("eigentensor.schemas")
     )
-    pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
-
-    def limit(scope: Scope) -> int:
-        if not scope["path"].startswith("/v1/blobs/"):
-            return _JSON_LIMIT
-        if scope["path"].endswith("/pieces"):
-            return pieces_limit
-        return REQUEST if any(name == b"content-range" for name, _ in scope["headers"]) else PIECE
-
-    def streams(scope: Scope) -> bool:
-        return limit(scope) == REQUEST
-
-    app.add_middleware(Traced)
-    app.add_middleware(BodyLimit, limit=limit, total=_BODIES, streams=streams)
     return app
 
 
@@ -116,9 +121,6 @@ async def _away(_: Request, error: Exception) -> JSONResponse:
 
 def _service(parts: Parts) -> APIRouter:
     routes = APIRouter(tags=["service"])
-    health = Health(parts.store.is_well, parts.blobs.is_well)
-    parts.metrics.well.set_function(health.is_well)
-    parts.metrics.lag.set_function(lambda: parts.daemon.silence)
 
     @routes.get("/v1/network", responses=response(Network, "The market"))
     def read_network() -> JSONResponse:
@@ -139,7 +141,7 @@ def _service(parts: Parts) -> APIRouter:
     def read_health() -> JSONResponse:
         """Whether the gateway follows its chain, and its database and blobs answer."""
         status: Literal["ok", "stale", "away"] = "ok" if parts.daemon.is_healthy else "stale"
-        if not health.is_well():
+        if not parts.health.is_well():
             status = "away"
         answer: GatewayHealth = {"status": status, "block": parts.daemon.block, "leads": parts.daemon.leads}
         return JSONResponse(answer, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)

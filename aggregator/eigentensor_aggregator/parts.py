@@ -12,6 +12,7 @@ from eigentensor.errors import BlobNotFound, TaskNotFound
 from eigentensor.store import parse_name
 from eigentensor.task import State
 from eigentensor.web.pages.feed import Feed
+from eigentensor.web.server import Health
 from eigentensor_aggregator.asks import Asks
 from eigentensor_aggregator.blobs import Blobs
 from eigentensor_aggregator.clock import Clock
@@ -53,6 +54,7 @@ class Parts:
     daemon: Daemon
     chain: Chain | None
     metrics: Metrics
+    health: Health
     feed: Feed
     clock: Clock
     judgements: Judgements

@@ -15,7 +15,7 @@ from eigentensor import traces
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.units import GWEI
 from eigentensor.web.pages.feed import Feed
-from eigentensor.web.server import allow_connections, listen, server
+from eigentensor.web.server import Health, allow_connections, listen, server
 from eigentensor_aggregator.asks import Asks
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
@@ -70,6 +70,9 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
             watch = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, logged)).turn
         feed = Feed()
         daemon = Daemon(reader, store, metrics, chain, settings.poll, watch, taking=blobs.count, tell=telling(feed))
+        health = Health(store.is_well, blobs.is_well)
+        metrics.well.set_function(health.is_well)
+        metrics.lag.set_function(lambda: daemon.silence)
         daemon.start()
         stack.callback(daemon.stop)
         keeper = Keeper(
@@ -96,6 +99,7 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
             daemon,
             chain,
             metrics,
+            health,
             feed,
             Clock(reader, daemon),
             Judgements(reader.node),

@@ -9,7 +9,7 @@ from typing import Any, cast
 from docs.making.markup import code, plain, table
 from docs.making.schemas import described, kind_of
 from eigentensor_aggregator.config import Settings as GatewaySettings
-from eigentensor_aggregator.gateway import create_app as gateway
+from eigentensor_aggregator.gateway import api as gateway
 from eigentensor_aggregator.parts import Parts
 from eigentensor_serve.server import assembled
 from eigentensor_serve.server import create_app as service
@@ -24,8 +24,6 @@ def pages() -> dict[str, str]:
     parts = SimpleNamespace(
         settings=GatewaySettings(),
         network=SimpleNamespace(deployment=SimpleNamespace(parameters=None, domain=None)),
-        store=SimpleNamespace(is_well=None),
-        blobs=SimpleNamespace(is_well=None),
     )
     with TemporaryDirectory() as folder, assembled(Settings(local=True, data=Path(folder))) as running:
         served = service(running).openapi()
