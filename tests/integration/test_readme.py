@@ -104,6 +104,7 @@ BLOCKS = {
     },
     "client/docs/pages/guides/app.md": {
         "An app": "e2e/test_apps.py, with other names",
+        "Pages": "integration/test_serve_pages.py",
         "Programs over HTTP": "e2e/test_serve.py: a service that goes on, and its tokens",
     },
     "client/docs/pages/guides/model.md": {
@@ -125,6 +126,7 @@ BLOCKS = {
         "Graphs": "test_the_library_does_what_its_page_shows",
         "Signals": "unit/test_signals.py",
         "Streams, and GT's way of working": "unit/test_gt.py, with other models",
+        "Pages": "parts of the gateway's: integration/test_pages.py",
         "A session at a cluster": "integration/test_cluster.py, with other programs and addresses",
         "Paid calls": "test_a_call_is_signed_as_the_page_of_the_library_shows",
     },
