@@ -39,7 +39,7 @@ def test_a_drawn_digit_is_read_in_a_task_that_is_paid_checked_and_final(
     settings = Settings(data=apps.root.parent, port=0, budget="1")
     with (
         served(settings, Client(net.network)) as url,
-        visiting(browser, f"{url}/apps/digits", reduced_motion="reduce") as at,
+        visiting(browser, f"{url}/apps/digits") as at,
     ):
         page = at.page
         page.set_default_timeout(240_000)

@@ -78,7 +78,7 @@ def deployed(apps: Apps) -> None:
 @pytest.fixture
 def at(browser: Browser, url: str) -> Iterator[Visit]:
     """A window at the service."""
-    with visiting(browser, url, reduced_motion="reduce") as at:
+    with visiting(browser, url) as at:
         yield at
         assert at.faults == []
 
@@ -309,7 +309,7 @@ def test_a_token_is_shown_once_in_a_tab_and_its_cookie_reads_alone(browser: Brow
     name = "<b>alice</b>" + "\u00e9" * 52
     token = Tokens(house.tokens).new(name)
     url = f"http://127.0.0.1:{house.port}"
-    with visiting(browser, "about:blank", reduced_motion="reduce") as at:
+    with visiting(browser, "about:blank") as at:
         at.host, at.quiet, page = url.removeprefix("http://"), True, at.page
         with served(house):
             spend_with(at, token, name)

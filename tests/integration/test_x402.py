@@ -22,6 +22,7 @@ from eigentensor_client.channels.scheme import ChannelScheme
 from eigentensor_client.client import Client
 from eigentensor_local.anvil import Anvil
 from support.screens.readme import ROOT, blocks
+from support.stories.call_operators import until
 from support.stories.calls_place import PRICE, RealPlace
 from support.stories.game_table import CLIENT
 from support.stories.paid_calls import inputs, output, program_root
@@ -39,7 +40,9 @@ def channel(
         paying = stack.enter_context(Client(network, anvil_account(CLIENT)))
         place = RealPlace(operator, paying, tmp_path / "channels", anvil, stack)
         stack.callback(place.ledger.close)
-        yield stack.enter_context(place.open())
+        channel = stack.enter_context(place.open())
+        until(lambda: place.is_served(channel), "a channel that is served")
+        yield channel
 
 
 def calling(channel: Channel, scheme: ChannelScheme, *values: float) -> list[httpx.Response]:

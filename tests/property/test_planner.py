@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eigentensor.graph.node import Form, Node, leaf, node, rewrite, walk
@@ -13,6 +13,7 @@ from eigentensor.program.ops import Op
 
 SHAPE = (2, 3)
 BINARY = (Op.ADD, Op.MUL, Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.SUB, Op.DIV)
+A = leaf(Form.INPUT, "a", DType.FLOAT32, SHAPE)
 UNARY: tuple[Op | Form, ...] = (Form.FUNCTION, Op.SQRT)
 
 
@@ -58,6 +59,7 @@ def test_commuted_and_reassociated_graphs_have_one_normal_form(root: Node, rando
 
 
 @settings(max_examples=30)
+@example(node(Op.MUL, A, node(Op.MAX, node(Op.MUL, A, A), node(Op.MUL, A, A))))  # whose maximum is a product
 @given(graphs())
 def test_a_normal_form_is_its_own(root: Node) -> None:
     (once,) = normal_form((root,))

@@ -83,7 +83,7 @@ class Visit:
 @contextmanager
 def visiting(browser: Browser, url: str, **options: Any) -> Iterator[Visit]:
     """A fresh visitor at a page; `options` are those of a browser context, such as java_script_enabled=False."""
-    context: BrowserContext = browser.new_context(**options)
+    context: BrowserContext = browser.new_context(reduced_motion="reduce", **options)  # no colour in between
     try:
         visit = Visit(context.new_page(), urlsplit(url).netloc)
         visit._watch()

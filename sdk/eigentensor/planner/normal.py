@@ -76,7 +76,9 @@ def normal_form(roots: Sequence[Node]) -> tuple[Node, ...]:
             assert isinstance(n.op, Op)
             parts: Counter[Node] = Counter()
             for term, times in terms(n).items():
-                parts[made[term]] += times
+                # A maximum of equal terms is the term, which may continue this chain.
+                for part, each in terms(made[term]).items() if made[term].op is n.op else [(made[term], 1)]:
+                    parts[part] += times * each
             made[n] = chain(n.op, parts)
         else:
             src = [made[s] for s in n.src]

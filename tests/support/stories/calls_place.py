@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from eigentensor import merkle
 from eigentensor.chain import Chain, Reader, to_wei
-from eigentensor.channel import Key, Offer, Sheet, batch_of, events
+from eigentensor.channel import ChannelState, Key, Offer, Sheet, batch_of, events
 from eigentensor.economics import WAD
-from eigentensor.errors import ChainError, TaskNotFound
+from eigentensor.errors import ChainError, ChannelClosed, TaskNotFound
 from eigentensor.reexecution.confined import limits
 from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.store import LocalStore
@@ -156,6 +156,13 @@ class RealPlace(Place):
     def open(self, deposit: int = DEPOSIT, policy: Policy = QUIET, **wishes: Any) -> Channel:
         wish = Wish(deposit, programs=(program_root(),), **wishes)
         return Channel.open(self.client, self.url, wish, policy=policy, ledger=self.ledger)
+
+    def is_served(self, channel: Channel) -> bool:
+        """Whether its calls are taken: from the block after its opening on."""
+        with suppress(ChannelClosed):
+            life = self.service.channel_life(bytes.fromhex(channel.name))
+            return life.state is ChannelState.OPEN and life.opened_at < self._seen
+        return False
 
     def commit(self, change: Callable[[Sheet], Sheet] = lambda sheet: sheet) -> None:
         sheets = self.service.sheets(self.toy.pool, self._number)
