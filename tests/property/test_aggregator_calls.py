@@ -125,7 +125,7 @@ def feed(store: Store, happened: list[Event], last: int, rolled_back_to: int | N
         rolled_back_to = None
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(chain=[[on_batch(0, 2)], [on_batch(0, 8)], [on_batch(0, 12)]], other=[[on_channel(0, 1)]], back=1, size=1)
 @given(chain=CHAIN, other=CHAIN, back=st.integers(0, 5), size=st.integers(1, 4))
 def test_rows_are_those_of_the_present_chain(

@@ -88,7 +88,7 @@ def content(store: Store) -> list[dict[str, Any]]:
     return sorted(rows, key=repr)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rounds=st.lists(st.tuples(st.integers(0, 5), BLOCKS), max_size=5))
 def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_does(
     stores: list[Store], rounds: list[tuple[int, Any]]

@@ -159,7 +159,7 @@ def proven(element: Node, guard: Node | None, elements: int) -> bool:
     return proof.overflow is None and proof.outside is None
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.integers(0, 1 << 32))
 def test_a_load_that_leaves_its_parameter_is_never_admitted(seed: int) -> None:
     random = Random(seed)

@@ -78,7 +78,7 @@ def agree(both: Both, computed: int) -> None:
     assert sheet is None or sheet.amount == payer.amount
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 25), max_size=6), st.integers(0, 2**32))
 def test_a_channel_goes_on_wherever_its_process_was_killed(steps: list[int], seed: int) -> None:
     chance = random.Random(seed)

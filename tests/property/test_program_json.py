@@ -31,7 +31,7 @@ def test_a_program_comes_back_from_its_text(example: Example) -> None:
     assert to_json(from_json(json.dumps(json.loads(text), indent=2))) == text
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_changed_text_is_refused_by_name_or_another_program(data: st.DataObject) -> None:
     fields = json.loads(to_json(data.draw(st.sampled_from([layer().program, session().program]))))

@@ -43,7 +43,7 @@ from eigentensor.tracing.step import element_of, results_of, trips_of
 from support.generated.programs import Example, examples, generate
 from support.programs.worked_examples import index, layer, session
 
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=15)
 
 
 def account_of(example: Example) -> Execution:
