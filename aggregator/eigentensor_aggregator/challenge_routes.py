@@ -10,7 +10,7 @@ from eigentensor.schemas.games import Challenge, Challenges, ListedChallenge
 from eigentensor.task import Opened
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
-from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, Limit, Parts, task_name
+from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, Limit, Parts, place_of, task_name
 from eigentensor_aggregator.problems import ChallengeNotFound
 from eigentensor_aggregator.tables import GameRow
 
@@ -32,13 +32,12 @@ def router(parts: Parts) -> APIRouter:
         limit: Limit = 50,
     ) -> JSONResponse:
         """Challenges, newest first. `next` is the cursor of the next page, null at the end."""
-        block, _, index = (cursor or "").partition("-")
         rows = parts.queries.games(
             task=None if task is None else task_name(task),
             executor=operators.checksum(executor),
             challenger=operators.checksum(challenger),
             state=state,
-            before=(int(block), int(index)) if cursor else None,
+            before=place_of(cursor),
             limit=limit,
         )
         more = f"{rows[-1].opened_block}-{rows[-1].opened_index}" if len(rows) == limit else None

@@ -61,6 +61,12 @@ class Parts:
     programs: Programs
 
 
+def place_of(cursor: str | None) -> tuple[int, int] | None:
+    """Where the page before ended: block and index."""
+    block, _, index = (cursor or "").partition("-")
+    return (int(block), int(index)) if cursor else None
+
+
 def task_name(text: str) -> str:
     """64 hex digits. Raises TaskNotFound for what is no uuid."""
     try:

@@ -14,7 +14,7 @@ from eigentensor.task import objects as schemas
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.bodies import Declining, SignedAsk, SignedOrder, takes
-from eigentensor_aggregator.parts import ADDRESS, Account, Cursor, InState, Limit, Name, Parts, task_name
+from eigentensor_aggregator.parts import ADDRESS, Account, Cursor, InState, Limit, Name, Parts, place_of, task_name
 from eigentensor_aggregator.problems import NotAllowed
 from eigentensor_aggregator.tables import DeclineRow
 
@@ -44,12 +44,11 @@ def router(parts: Parts) -> APIRouter:
         limit: Limit = 50,
     ) -> JSONResponse:
         """Tasks, newest first. `next` is the cursor of the next page, null at the end."""
-        block, _, index = (cursor or "").partition("-")
         lives = parts.queries.tasks(
             state=state,
             client=operators.checksum(client),
             executor=operators.checksum(executor),
-            before=(int(block), int(index)) if cursor else None,
+            before=place_of(cursor),
             limit=limit,
         )
         last = lives[-1].posted if len(lives) == limit else None

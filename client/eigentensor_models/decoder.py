@@ -9,7 +9,7 @@ from tinygrad import Tensor, UOp, dtypes
 
 from eigentensor_client.writing import RECENT
 from eigentensor_models.architecture import Architecture, Attention, Experts, Rotary, layer
-from eigentensor_models.matrices import Matrix
+from eigentensor_models.matrices import Floats, Integers, Matrix
 
 
 class Cache:
@@ -192,12 +192,15 @@ class Decoder:
     def _mixed(self, x: Tensor, at: str, experts: Experts) -> Tensor:
         scores = self._matrices[f"{at}mlp.gate.weight"].product(x).contiguous()
         chosen = best(scores, experts.chosen)  # (1, count, chosen)
-        gate, up, down = (
-            self._matrices[f"{at}mlp.experts.{name}_proj.weight"].chosen(chosen) for name in ("gate", "up", "down")
-        )
+        gate, up, down = (self._chosen(f"{at}mlp.experts.{name}_proj", chosen) for name in ("gate", "up", "down"))
         each = x.reshape(1, x.shape[1], 1, 1, -1)
         out = down.product((self._active(gate.product(each)) * up.product(each)).contiguous()).squeeze(-2)
         return (out * shares(scores, chosen, among_chosen=experts.among_chosen).unsqueeze(-1)).sum(2)
+
+    def _chosen(self, name: str, numbers: Tensor) -> Floats:
+        matrices = self._matrices[f"{name}.weight"]
+        assert not isinstance(matrices, Integers)  # rows lie side by side in one matrix alone
+        return matrices.chosen(numbers)
 
     def _active(self, x: Tensor) -> Tensor:
         return x.silu() if self.architecture.activation == "silu" else x.gelu()

@@ -4,7 +4,6 @@ used. Nothing is expanded in memory."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 from tinygrad import Tensor, dtypes
 
@@ -18,20 +17,6 @@ DTYPES = {
     DType.INT8: dtypes.int8, DType.UINT8: dtypes.uint8,
 }  # fmt: skip
 LANES = 16  #: terms of a row's sum are added lane by lane, each in order, and then the lanes, in order
-
-
-class Matrix(Protocol):
-    """(rows, columns), or more of them with axes before these, whatever it is kept as."""
-
-    def product(self, x: Tensor) -> Tensor:
-        """x (…, columns) → (…, rows), in float32."""
-
-    def rows(self, numbers: Tensor) -> Tensor:
-        """Rows by their numbers, int32 (…) → float32 (…, columns)."""
-
-    def chosen(self, numbers: Tensor) -> "Matrix":
-        """Of many matrices, (count, rows, columns), those of these numbers, int32 (…): (…, rows, columns). No other one
-        is read."""
 
 
 def proven(numbers: Tensor, count: int) -> Tensor:
@@ -58,7 +43,8 @@ class Floats:
         return self.elements[numbers].cast(dtypes.float32)
 
     def chosen(self, numbers: Tensor) -> "Floats":
-        """Of many matrices those of these numbers."""
+        """Of many matrices, (count, rows, columns), those of these numbers, int32 (…): (…, rows, columns). No other one
+        is read."""
         return Floats(self.elements[proven(numbers, self.elements.shape[0])])
 
 
@@ -80,7 +66,7 @@ class Blocks:
         return whole.reshape(*numbers.shape, -1)
 
     def chosen(self, numbers: Tensor) -> Floats:
-        """Of many matrices those of these numbers, multiplied out."""
+        """As of `Floats`, multiplied out."""
         few = {name: field[proven(numbers, field.shape[0])] for name, field in self.fields.items()}
         axes = few["scale"].shape[:-1]
         flat = {name: field.reshape(-1, *field.shape[len(axes) :]) for name, field in few.items()}
@@ -110,9 +96,9 @@ class Integers:
         """Rows by their numbers, int32 (…) → float32 (…, columns)."""
         return Blocks(self.kind, {name: apart(field) for name, field in self.fields.items()}).rows(numbers)
 
-    def chosen(self, numbers: Tensor) -> Matrix:
-        """There are no several matrices whose rows lie side by side."""
-        raise NotImplementedError
+
+#: (rows, columns), or but for `Integers` more of them with axes before these, whatever it is kept as.
+Matrix = Floats | Blocks | Integers
 
 
 def matrix_of(name: str, kept: Kept, tensors: Mapping[str, Tensor]) -> Matrix:

@@ -13,7 +13,7 @@ from eigentensor.task import Ended, Life
 from eigentensor.web.pages.site import Site
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.pages.replays import Shown, moves_of, shown
-from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, Parts, task_name
+from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, Parts, place_of, task_name
 from eigentensor_aggregator.problems import ChallengeNotFound
 
 PAGE = 50  #: games of a page of the list
@@ -33,13 +33,12 @@ def router(parts: Parts, site: Site) -> APIRouter:
         cursor: Cursor = None,
     ) -> Response:
         """Games, newest first."""
-        block, _, index = (cursor or "").partition("-")
         rows = parts.queries.games(
             task=None if task is None else task_name(task),
             executor=operators.checksum(executor),
             challenger=operators.checksum(challenger),
             state=state,
-            before=(int(block), int(index)) if cursor else None,
+            before=place_of(cursor),
             limit=PAGE,
         )
         following = None

@@ -14,7 +14,7 @@ from eigentensor.web.pages.site import Site
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.pages import charts
 from eigentensor_aggregator.pages.line import chances, line
-from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, InState, Name, Parts, task_name
+from eigentensor_aggregator.parts import ADDRESS, NAME, Cursor, InState, Name, Parts, place_of, task_name
 
 PAGE = 50  #: tasks of a page
 _STATES = [state.name.lower() for state in State if state is not State.NONE]
@@ -62,13 +62,12 @@ def router(parts: Parts, site: Site) -> APIRouter:
         """Tasks newest first, by what they are asked for: `state`, `client`, `executor`, `program`."""
         asked = {"state": state, "client": client, "executor": executor, "program": program}
         asked = {name: value for name, value in asked.items() if value}
-        block, _, index = (cursor or "").partition("-")
         lives = queries.tasks(
             state=state,
             client=operators.checksum(client) or None,
             executor=operators.checksum(executor) or None,
             program=task_name(program) if program else None,
-            before=(int(block), int(index)) if cursor else None,
+            before=place_of(cursor),
             limit=PAGE + 1,
         )
         last = lives[PAGE - 1].posted if len(lives) > PAGE else None
