@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from eigentensor.errors import BlobCorrupt, EigenTensorError
+from eigentensor.errors import EigenTensorError
 from eigentensor.store.parts import decode_results
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs
@@ -95,7 +95,7 @@ class Keeper:
         try:
             data = b"".join(self._blobs.read(result, 0, 1 << 10))
             return {root.hex() for root in decode_results(data)}
-        except (BlobCorrupt, EigenTensorError):  # it is not there, or not what it was: the scrub will tell
+        except EigenTensorError:  # it is not there, or not what it was: the scrub will tell
             return set()
 
     def _run(self) -> None:
