@@ -10,6 +10,7 @@ from eigentensor.lowering.kernel import Kernel, cast, flat, fresh_array, fresh_a
 from eigentensor.lowering.limits import guard, lowered, split
 from eigentensor.lowering.passes import arrays, tidy, unnest
 from eigentensor.lowering.shards import Sharding, Shards
+from eigentensor.lowering.windows import gathered
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Named, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.forms import Form
@@ -79,7 +80,7 @@ def require_known(used: Iterable[Named], variables: Iterable[Variable]) -> None:
 def _admitted(kernel: Kernel, cut: Callable[[Kernel], list[Kernel]]) -> Iterable[Kernel]:
     """The kernels that compute the same within the rules of the format."""
     with located(kernel.origin):
-        for simple in unnest(Kernel(kernel.result, kernel.axes, tidy(kernel.value), kernel.origin)):
+        for simple in unnest(Kernel(kernel.result, kernel.axes, gathered(tidy(kernel.value)), kernel.origin)):
             for short in cut(simple):
                 yield from split(guard(short))
 

@@ -54,12 +54,12 @@ def _bounds(of: Node) -> Interval:
         return 0, 1
     if of.op in (Op.WHERE, Op.MAX, Op.MIN):  # of MAX and MIN no more, lest programs lose guards that they have
         return union(*map(interval, of.src[-2:]))
-    if (divisor := _divisor(of)) > 0:
+    if (divisor := divisor_of(of)) > 0:
         return transfer(of.op, DType.INDEX, interval(of.src[0]), (divisor, divisor))
     return UNKNOWN
 
 
-def _divisor(of: Node) -> int:
+def divisor_of(of: Node) -> int:
     """The constant that a quotient or remainder is by; 0 if it is something else."""
     is_division = of.op in (Op.FLOORDIV, Op.FLOORMOD) and of.src[1].op is Op.CONST
     return int(of.src[1].arg) if is_division else 0
@@ -73,7 +73,7 @@ def simplify(value: Node) -> Node:
 def _simpler(value: Node) -> Node:
     if value.dtype is not DType.INDEX:
         return value
-    if (divisor := _divisor(value)) > 0:
+    if (divisor := divisor_of(value)) > 0:
         return _divided(value, divisor)
     if value.op in (Op.ADD, Op.SUB, Op.MUL):
         return written(recombined(affine(value), _halves))
@@ -81,7 +81,7 @@ def _simpler(value: Node) -> Node:
 
 
 def _halves(of: Node) -> Iterator[tuple[Node, int, Sum]]:
-    if of.op is Op.FLOORMOD and (divisor := _divisor(of)):
+    if of.op is Op.FLOORMOD and (divisor := divisor_of(of)):
         yield binary(Op.FLOORDIV, *of.src), divisor, affine(of.src[0])
 
 
