@@ -133,6 +133,17 @@ def test_products_pack_what_all_rows_use() -> None:
         assert toolchain.local().schedule(product(dtype, left, right, (192, 192, 192)).bodies[0]).packed
 
 
+def test_rows_without_sums_are_for_what_is_read_across_the_result() -> None:
+    """What is read along the rows alone is one value for each of them: a tile of rows would be the same, and longer."""
+    axes, size = (Axis(0, M), Axis(1, N)), {"x": (F32, M), "y": (F32, N)}
+    x, y = (load(Array(name, F32, n), counter(axis)) for (name, (_, n)), axis in zip(size.items(), axes, strict=True))
+    for body, rows in (
+        (CASES["turned"]().bodies[0], True),
+        (program(binary(Op.MUL, x, y), axes, **size).bodies[0], False),
+    ):
+        assert any(s.row is not None for s in candidates(body, Target(4, 32))) is rows
+
+
 def _packed(schedule: Schedule) -> tuple[int, int, int]:
     return len(schedule.packed), schedule.lanes, schedule.rows * schedule.columns
 

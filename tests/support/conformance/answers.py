@@ -58,25 +58,27 @@ def by_reference(trial: Trial) -> Answer:
     return _answer(trial, hashes)
 
 
-def by_device(trial: Trial, way: Way) -> tuple[Answer, list[str]]:
+def by_device(trial: Trial, way: Way, plain_sets: int = PLAIN) -> tuple[Answer, list[str]]:
     """What a way of executing gives, the results of all calls given out; and names of results that are others where
-    they are not, and lie over each other."""
-    hashes, run, plain, apart = _hashes(trial), way(exposed(trial.program)), way(trial.program), list[str]()
+    they are not, and lie over each other, for so many sets of each group."""
+    hashes, run, apart = _hashes(trial), way(exposed(trial.program)), list[str]()
+    plain = way(trial.program) if plain_sets else run
     for group in trial.groups:
         for n, example in enumerate(examples(trial, group)):
             results = results_of(example, run)
             for call, result in enumerate(results):
                 hashes[call].update(np.ascontiguousarray(result))
-            if n < PLAIN:
+            if n < plain_sets:
                 apart += _apart(example, results, plain)
     return _answer(trial, hashes), apart
 
 
-def wrong(trial: Trial, expected: Answer, way: Way) -> Wrong | None:
-    """Where a way of executing differs from an answer: in a call, or only where results lie over others."""
+def wrong(trial: Trial, expected: Answer, way: Way, plain_sets: int = PLAIN) -> Wrong | None:
+    """Where a way of executing differs from an answer: in a call, or only where results lie over others, as
+    `by_device` looks for it."""
     if changed := _changed(trial, expected):
         return Wrong(None, changed)
-    given, apart = by_device(trial, way)
+    given, apart = by_device(trial, way, plain_sets)
     for call, (ours, theirs) in enumerate(zip(given.calls, expected.calls, strict=True)):
         if ours != theirs:
             return Wrong(call, f"call {call} has the hash {ours} instead of {theirs}", given.calls)

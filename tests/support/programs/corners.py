@@ -19,6 +19,8 @@ FLOATS = (DType.FLOAT16, DType.BFLOAT16, F32)
 BITS = {1: DType.UINT8, 2: DType.UINT16, 4: DType.UINT32, 8: DType.UINT64}
 #: More than the lanes of any vector.
 FEWEST = 32
+#: Pairs of patterns, repeated to be as many: what computes NaN is compiled once with what computes subnormal numbers.
+PAIRS = 26**2
 
 
 def nans() -> Example:
@@ -74,8 +76,9 @@ def _example(parts: "Iterator[tuple[Values, Inputs]] | Sequence[tuple[Values, In
 
 def _arithmetic(dtype: DType, patterns: Sequence[int]) -> tuple[Values, Inputs]:
     """Every operation on all pairs of these patterns, and every conversion of them to a float."""
-    pairs = np.array(list(product(patterns, patterns)))
-    name, axis = dtype.name.lower(), Axis(0, len(pairs))
+    assert len(patterns) ** 2 <= PAIRS
+    pairs = np.resize(np.array(list(product(patterns, patterns))), (PAIRS, 2))
+    name, axis = dtype.name.lower(), Axis(0, PAIRS)
     inputs = {f"{name}_{side}": (dtype, held(dtype, pairs[:, n].tolist())) for n, side in enumerate("ab")}
     a, b = (load(Array(key, dtype, axis.extent), counter(axis)) for key in inputs)
     made = {op.name: binary(op, a, b) for op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MAX, Op.MIN)}

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from math import prod
 
 from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
@@ -77,7 +76,9 @@ def _inner_axes(body: Body, tile: set[int | None]) -> list[int | None]:
 
 
 def _is_turned(analysis: Analysis, axis: int) -> bool:
-    """Whether something is read along an axis that is not the one along which the result is written."""
-    strides = analysis.strides(axis)
+    """Whether something is read along an axis whose neighbours are needed for one place of the axes after it, along
+    which the result is written. What is read along no other axis is one value there, read once."""
+    strides, extents = analysis.strides(axis), analysis.body.output_ranges
+    after = {a for a in range(axis + 1, len(extents)) if extents[a] > 1}
     reads = [i.b for i in analysis.body.instructions if i.op is Op.LOAD]
-    return prod(analysis.body.output_ranges[axis + 1 :]) > 1 and any(strides[b] == 1 for b in reads)
+    return any(strides[b] == 1 and analysis.depends[b] & after for b in reads)
