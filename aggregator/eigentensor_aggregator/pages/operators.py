@@ -12,7 +12,7 @@ from eigentensor.schemas.network import Lately
 from eigentensor.web.pages.site import Site
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.parts import Account, Parts
-from eigentensor_aggregator.queries import OperatorView
+from eigentensor_aggregator.queries import RECENT, OperatorView
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import OperatorRow
 
@@ -60,15 +60,15 @@ def router(parts: Parts, site: Site) -> APIRouter:
     def read_operator(request: Request, operator: Account) -> Response:
         """One of them."""
         name = operators.checksum(operator)
-        views = [view for view in parts.queries.operators() if view.row.operator == name]
-        if not views:
+        view = parts.queries.operator(name) if name else None
+        if view is None:
             raise TaskNotFound(f"no operator {operator} in this market", fix="It may not be in a block yet.")
         return site.page(
             request,
             "operator.html",
-            one=shown(views)[0],
-            accepted=views[0].accepted,
-            declines=parts.queries.declined(views[0].row.operator),
+            one=shown([view])[0],
+            accepted=parts.queries.tasks(executor=name, limit=RECENT),
+            declines=parts.queries.declined(view.row.operator),
             convicted=parts.queries.tasks(executor=name, state="convicted", limit=20),
         )
 
