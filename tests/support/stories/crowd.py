@@ -341,8 +341,8 @@ def answer(crowd: Crowd, method: str, parameters: list[Any], most: int) -> Any:
     return constants[method]
 
 
-def serve_node(crowd: Crowd, most: int, port: Connection) -> None:
-    """A node of this chain on loopback, which answers with at most so many logs; tells its port."""
+def node_of(crowd: Crowd, most: int) -> ThreadingHTTPServer:
+    """A node of this chain on loopback, which answers with at most so many logs. It does not serve yet."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -355,7 +355,7 @@ def serve_node(crowd: Crowd, most: int, port: Connection) -> None:
                 text = f"[{','.join(said)}]" if asked["method"] == "eth_getLogs" else json.dumps(said)
                 body = f'{{"jsonrpc":"2.0","id":0,"result":{text}}}'
             except ValueError as error:
-                body = json.dumps({"jsonrpc": "2.0", "id": 0, "error": {"code": -32005, "message": str(error)}})
+                body = json.dumps({"jsonrpc": "2.0", "id": 0, "error": {"code": -32602, "message": str(error)}})
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -366,5 +366,11 @@ def serve_node(crowd: Crowd, most: int, port: Connection) -> None:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    return server
+
+
+def serve_node(crowd: Crowd, most: int, port: Connection) -> None:
+    """The same in a process of its own; tells its port."""
+    server = node_of(crowd, most)
     port.send((server.server_address[1], None))
     server.serve_forever()
