@@ -7,7 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlmodel import Session, col, delete, select
+import sqlalchemy as sa
+from sqlmodel import Session, SQLModel, col, delete, select
 
 from eigentensor import economics
 from eigentensor.chain import Changes, Deployment, Head
@@ -25,6 +26,13 @@ HEADS = 512
 #: Tasks that are kept in memory: those that changed or were asked for last.
 MOST = 8192
 _FOLDED = 2048  # tasks that are folded at a time
+_TASKS = SQLModel.metadata.tables[str(TaskRow.__tablename__)].c
+_RECENT = (
+    sa.select(_TASKS.price, _TASKS.accepted_block, _TASKS.committed_block)
+    .where(_TASKS.executor == sa.bindparam("who"))
+    .order_by(_TASKS.posted_block.desc(), _TASKS.posted_index.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
 _VERSION = "version of what is known when a session begins"
 
 
@@ -339,7 +347,5 @@ def _executed_by(operator: str) -> str:
 
 
 def _recent(session: Session, operator: str, limit: int) -> list[Recent]:
-    columns = select(TaskRow.price, TaskRow.accepted_block, TaskRow.committed_block)
-    order = col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc()
-    rows = session.exec(columns.where(TaskRow.executor == operator).order_by(*order).limit(limit)).all()
-    return [Recent(int(price), accepted, committed) for price, accepted, committed in rows if price and accepted]
+    rows = session.connection().execute(_RECENT, {"who": operator, "most": limit})
+    return [Recent(int(price), accepted, committed) for price, accepted, committed in rows]

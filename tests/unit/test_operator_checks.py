@@ -398,6 +398,22 @@ def test_a_promise_is_executed_before_a_check_that_could_make_it_late() -> None:
     assert story.handle(Done(SECOND, Step.FETCH)) == (Do(Step.EXECUTE, SECOND),)
 
 
+def test_a_check_that_makes_no_promise_late_goes_before_what_was_promised() -> None:
+    """Who always has promises would never check."""
+    story = Story()
+    story.until_drawn()
+    story.posted(SECOND, block=10)
+    story.seen(State.ACCEPTED, 11, task=SECOND, executor=ME)
+    promised = replace(story.case(SECOND), needs=NEEDS, doing=Step.FETCH)
+    checked = replace(
+        story.case(), needs=NEEDS, fetched=True, prepared=True, candidacy=Candidacy(mix_of(TASK, True), 0)
+    )
+    story.operator = story.operator.replaced(promised).replaced(replace(checked, doing=Step.PREPARE))
+    story.quiet(18)
+    story.operator = story.operator.replaced(replace(story.case(SECOND), fetched=True, doing=None))
+    assert story.handle(Done(TASK, Step.PREPARE)) == (Do(Step.EXECUTE, TASK),)
+
+
 def test_a_check_counts_among_what_a_new_acceptance_has_to_wait_for() -> None:
     story = Story()
     story.until_check()

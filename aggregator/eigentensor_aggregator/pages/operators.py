@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from eigentensor.economics.pricing import Ask
@@ -16,6 +17,7 @@ from eigentensor_aggregator.queries import RECENT, OperatorView
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import OperatorRow
 
+PAGE = 50  #: operators on a page
 _OVER = ("final", "failed", "convicted")
 
 
@@ -51,10 +53,17 @@ def router(parts: Parts, site: Site) -> APIRouter:
         return [of_view(view, standings.get(view.row.operator), parts.asks.of(view.row.operator)) for view in views]
 
     @routes.get("/operators")
-    def list_operators(request: Request) -> Response:
-        """Those that ever joined, members first."""
-        rows = sorted(shown(parts.queries.operators()), key=lambda one: (not one.row.member, one.row.operator.lower()))
-        return site.page(request, "operators.html", operators=rows)
+    def list_operators(request: Request, skip: Annotated[int, Query(ge=0, lt=1 << 31)] = 0) -> Response:
+        """Those that ever joined, members first; without the first `skip`."""
+        views = sorted(parts.queries.operators(), key=lambda view: (not view.row.member, view.row.operator.lower()))
+        end = skip + PAGE
+        return site.page(
+            request,
+            "operators.html",
+            operators=shown(views[skip:end]),
+            first="/operators" if skip else None,
+            following=f"/operators?skip={end}" if end < len(views) else None,
+        )
 
     @routes.get("/operators/{operator}")
     def read_operator(request: Request, operator: Account) -> Response:

@@ -71,8 +71,6 @@ def memory_of(one: psutil.Process) -> int:
 
 def catch_up(place: Place) -> None:
     """Until the newest block is read: the rate, and the most memory seen meanwhile."""
-    while (block := indexed(place)) == 0:
-        time.sleep(0.1)
     start, busy, most = time.perf_counter(), processor(place.process), 0
     while (block := indexed(place)) < place.crowd.head:
         most = max(most, memory_of(place.process))
