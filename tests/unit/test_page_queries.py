@@ -13,6 +13,7 @@ from eigentensor.task import Accepted, Cause, Closed, Convicted, Failed
 from eigentensor_aggregator.pages import charts
 from eigentensor_aggregator.queries import Bucket, Queries
 from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.watch.looks import Looks
 from support.stories.aggregator import CLIENT, DEPLOYMENT, EXECUTOR, accepted, at, committed, posted, revealed
 
 GWEI = 10**9
@@ -76,6 +77,11 @@ def test_counts_and_charts_read_no_more_than_their_blocks(store: Store) -> None:
         "SEARCH tasks USING INDEX tasks_by_age",
         "SEARCH tasks USING INDEX tasks_by_end",
     }
+
+
+def test_a_watcher_reads_what_is_left_to_do_from_indexes(store: Store) -> None:
+    steps = plans(store, lambda: Looks(store).lives(CLIENT, lambda _: True))
+    assert steps and not any(step.startswith("SCAN") for step in steps), steps
 
 
 def test_what_is_drawn_is_what_happened(store: Store) -> None:
