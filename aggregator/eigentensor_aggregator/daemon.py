@@ -201,14 +201,17 @@ class Daemon:
             self._metrics.reorganisations.inc()
             _log.warning("chain was reorganised", back_to=changes.rolled_back_to)
             self.block = changes.rolled_back_to
-        for event in changes.events:
-            task = getattr(event, "task", None)
-            _log.info(type(event).__name__.lower(), block=event.place.block, task=task.hex() if task else None)
         if changes.heads:
             self.block = changes.heads[-1].number
+        if not changes.complete:
+            _log.info("catches up", block=self.block, events=len(changes.events))
+        for event in changes.events if changes.complete else ():
+            task = getattr(event, "task", None)
+            _log.info(type(event).__name__.lower(), block=event.place.block, task=task.hex() if task else None)
         self._seen = time.monotonic()
         self._metrics.block.set(self.block)
-        if changes.events or changes.rolled_back_to is not None or not self._counted:
+        self._counted &= not changes.events and changes.rolled_back_to is None
+        if changes.complete and not self._counted:
             self._counted = True
             for state, count in self._queries.counts().items():
                 self._metrics.tasks.labels(state).set(count)

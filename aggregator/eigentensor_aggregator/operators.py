@@ -12,6 +12,7 @@ from eigentensor.task import objects as schemas
 from eigentensor.task.view import text
 from eigentensor_aggregator.queries import OperatorView
 from eigentensor_aggregator.standings import Standing
+from eigentensor_aggregator.store import Recent
 from eigentensor_aggregator.tables import DeclineRow, OperatorRow
 
 
@@ -56,12 +57,10 @@ def operator(view: OperatorView, standing: Standing | None, ask: Ask | None) -> 
     }
 
 
-def lately(accepted: Sequence[Life]) -> Lately | None:
+def lately(accepted: Sequence[Recent]) -> Lately | None:
     """Prices and speed of the tasks that an operator accepted last; None where it accepted none."""
-    prices = [life.price for life in accepted if life.price is not None]
-    took = [
-        v.committed_at - v.accepted_at for v in accepted if v.committed_at is not None and v.accepted_at is not None
-    ]
+    prices = [one.price for one in accepted]
+    took = [one.committed_at - one.accepted_at for one in accepted if one.committed_at is not None]
     if not prices:
         return None
     return {

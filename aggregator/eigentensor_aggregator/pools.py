@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from sqlmodel import Session, col, delete, or_, select
+from sqlmodel import Session, col, delete, select
 
 from eigentensor import economics
 from eigentensor.channel import events as calls
@@ -20,6 +20,7 @@ from eigentensor.channel.state import ChannelState
 from eigentensor.economics import Parameters
 from eigentensor.task import Ended, Event, Moved, Opened, Seeded
 from eigentensor_aggregator import events
+from eigentensor_aggregator.database import chunks
 from eigentensor_aggregator.events import of_batch, of_channel, of_pool
 from eigentensor_aggregator.tables import BatchRow, CallGameRow, ChannelRow, LineRow, PoolRow
 
@@ -47,13 +48,17 @@ def pools_of(session: Session, subjects: Collection[str]) -> set[str]:
     batches = [name for kind, _, name in named if kind == "batch"]
     tasks = [kind for kind, space, _ in named if not space and len(kind) == 64]
     seeds = [int(kind) for kind, space, _ in named if not space and kind.isdigit() and len(kind) < 64]
-    batches += session.exec(select(CallGameRow.batch).where(col(CallGameRow.task).in_(tasks))).all()
-    about = or_(col(BatchRow.batch).in_(batches), col(BatchRow.seed_block).in_(seeds))
-    return {
-        *(name for kind, _, name in named if kind == "pool"),
-        *session.exec(select(ChannelRow.pool).where(col(ChannelRow.channel).in_(channels))).all(),
-        *session.exec(select(BatchRow.pool).where(about)).all(),
-    }
+    for some in chunks(tasks):
+        batches += session.exec(select(CallGameRow.batch).where(col(CallGameRow.task).in_(some))).all()
+    pools = {name for kind, _, name in named if kind == "pool"}
+    for rows, column, values in (
+        (ChannelRow, col(ChannelRow.channel), channels),
+        (BatchRow, col(BatchRow.batch), batches),
+        (BatchRow, col(BatchRow.seed_block), seeds),
+    ):
+        for part in chunks(values):
+            pools.update(session.exec(select(rows.pool).where(column.in_(part))).all())
+    return pools
 
 
 def rebuild(session: Session, parameters: Parameters, subjects: Collection[str]) -> set[str]:

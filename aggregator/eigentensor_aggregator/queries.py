@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Float, case, cast, func, tuple_
+from sqlalchemy import ColumnElement, Float, case, cast, func, tuple_
 from sqlmodel import col, or_, select
 
 from eigentensor.chain.units import GWEI
@@ -12,7 +12,7 @@ from eigentensor.channel.pools import ChannelLife, PoolLife
 from eigentensor.task import Life, State
 from eigentensor_aggregator.naming import names_of, names_of_batch
 from eigentensor_aggregator.pools import channel_of, pool_of
-from eigentensor_aggregator.store import PooledBatch, Store
+from eigentensor_aggregator.store import PooledBatch, Recent, Store
 from eigentensor_aggregator.tables import (
     BatchRow,
     CallGameRow,
@@ -22,6 +22,7 @@ from eigentensor_aggregator.tables import (
     LineRow,
     OperatorRow,
     PoolRow,
+    TallyRow,
     TaskRow,
 )
 
@@ -37,7 +38,7 @@ class OperatorView(NamedTuple):
 
     row: OperatorRow
     executed: Mapping[str, int]
-    accepted: Sequence[Life]
+    accepted: Sequence[Recent]
     paid: int
 
 
@@ -73,6 +74,7 @@ class Queries:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._operators: tuple[int, list[OperatorView]] = -1, []
+        self._rows: tuple[int, list[OperatorRow]] = -1, []
         self._buckets: tuple[int, dict[tuple[int, int], Mapping[int, Bucket]]] = -1, {}
 
     def tasks(
@@ -135,31 +137,44 @@ class Queries:
         """Every operator that ever joined, by address; in memory until something happens."""
         version, known = self._store.version, self._operators
         if known[0] != version:
-            self._operators = known = version, self._operator_views()
+            self._operators = known = version, self._views(self.operator_rows())
         return known[1]
 
     def operator_rows(self) -> list[OperatorRow]:
-        """All operators that ever joined, by address."""
-        with self._store.session() as session:
-            return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
+        """All operators that ever joined, by address; in memory until something happens to one."""
+        version, known = self._store.operators_version, self._rows
+        if known[0] != version:
+            with self._store.session() as session:
+                rows = list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
+            self._rows = known = version, rows
+        return known[1]
 
-    def _operator_views(self) -> list[OperatorView]:
-        executed, paid = self._executed()
+    def signer_of(self, operator: str) -> str | None:
+        """The account that signs for an operator; None where there is none."""
+        with self._store.session() as session:
+            row = session.get(OperatorRow, operator)
+            return None if row is None else row.signer
+
+    def operator(self, operator: str) -> OperatorView | None:
+        """One of them; None if no block that was read has it."""
+        with self._store.session() as session:
+            row = session.get(OperatorRow, operator)
+        return None if row is None else self._views([row], TallyRow.executor == operator)[0]
+
+    def _views(self, rows: Sequence[OperatorRow], which: ColumnElement[bool] | bool = True) -> list[OperatorView]:
+        executed, paid = self._executed(which)
+        recent = self._store.recent([row.operator for row in rows if row.operator in executed], RECENT)
         return [
-            OperatorView(
-                row,
-                executed.get(row.operator, {}),
-                self.tasks(executor=row.operator, limit=RECENT) if row.operator in executed else (),
-                paid.get(row.operator, 0),
-            )
-            for row in self.operator_rows()
+            OperatorView(row, executed.get(row.operator, {}), recent.get(row.operator, ()), paid.get(row.operator, 0))
+            for row in rows
         ]
 
     def counts(self) -> dict[str, int]:
         """How many tasks are in each state."""
         with self._store.session() as session:
-            counted = dict(session.exec(select(TaskRow.state, func.count()).group_by(TaskRow.state)).all())
-        return {state.name.lower(): counted.get(state.name.lower(), 0) for state in State if state is not State.NONE}
+            counted = session.exec(select(TallyRow.state, func.sum(TallyRow.tasks)).group_by(TallyRow.state)).all()
+        known = {state: int(count) for state, count in counted}
+        return {state.name.lower(): known.get(state.name.lower(), 0) for state in State if state is not State.NONE}
 
     def open_games(self) -> int:
         """How many games are being played, about tasks and about paid calls."""
@@ -170,17 +185,15 @@ class Queries:
             batches = self._store.batches(session, disputed)
         return about_tasks + sum(len(batch.life.open_games) for batch in batches)
 
-    def _executed(self) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    def _executed(self, which: ColumnElement[bool] | bool) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
         """For each operator how many of its tasks are in which state, and what it was paid for all in wei."""
-        executor, state = col(TaskRow.executor), col(TaskRow.state)
-        query = select(executor, state, func.count(), func.sum(TaskRow.paid_gwei)).group_by(executor, state)
+        query = select(TallyRow.executor, TallyRow.state, TallyRow.tasks, TallyRow.paid_gwei)
         counts: dict[str, dict[str, int]] = {}
         paid: dict[str, int] = {}
         with self._store.session() as session:
-            for who, of, count, gwei in session.exec(query).all():
-                if who is not None:
-                    counts.setdefault(who, {})[of] = count
-                    paid[who] = paid.get(who, 0) + int(gwei or 0) * GWEI
+            for who, of, count, gwei in session.exec(query.where(which, col(TallyRow.tasks) > 0)).all():
+                counts.setdefault(who, {})[of] = count
+                paid[who] = paid.get(who, 0) + gwei * GWEI
         return counts, paid
 
     # ---- What is drawn of tasks ----

@@ -5,47 +5,46 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlmodel import Session, col, delete, select
+import sqlalchemy as sa
+from sqlmodel import Session, SQLModel, col, delete, select
 
 from eigentensor import economics
 from eigentensor.chain import Changes, Deployment, Head
-from eigentensor.chain.units import GWEI
 from eigentensor.channel.life import BatchLife
 from eigentensor.errors import ConfigError
-from eigentensor.task import (
-    Closed,
-    Convicted,
-    Event,
-    Exposed,
-    Failed,
-    Happening,
-    Life,
-    OperatorJoined,
-    OperatorLeft,
-    Paid,
-    SeatsSet,
-    Seeded,
-    SignerSet,
-    TaskEvent,
-    due,
-    fold,
-)
-from eigentensor_aggregator import events, pools
-from eigentensor_aggregator.database import connect
+from eigentensor.task import Event, Life, OperatorJoined, OperatorLeft, SeatsSet, SignerSet
+from eigentensor_aggregator import events, folding, pools
+from eigentensor_aggregator.database import chunks, connect
 from eigentensor_aggregator.events import Sent, of_batch
 from eigentensor_aggregator.lead import Lead
-from eigentensor_aggregator.tables import BatchRow, Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
+from eigentensor_aggregator.tables import BatchRow, Block, EventRow, Meta, OperatorRow, TaskRow
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
 HEADS = 512
-#: Tasks that are kept in memory: those that were asked for last.
-MOST = 1024
+#: Tasks that are kept in memory: those that changed or were asked for last.
+MOST = 8192
+_FOLDED = 2048  # tasks that are folded at a time
+_TASKS = SQLModel.metadata.tables[str(TaskRow.__tablename__)].c
+_RECENT = (
+    sa.select(_TASKS.price, _TASKS.accepted_block, _TASKS.committed_block)
+    .where(_TASKS.executor == sa.bindparam("who"))
+    .order_by(_TASKS.posted_block.desc(), _TASKS.posted_index.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
 _VERSION = "version of what is known when a session begins"
 
 
 T = TypeVar("T")
+
+
+class Recent(NamedTuple):
+    """What a task that was accepted tells of its executor: the price in wei, and the blocks of both steps."""
+
+    price: int
+    accepted_at: int
+    committed_at: int | None
 
 
 class PooledBatch(NamedTuple):
@@ -119,8 +118,10 @@ class Store:
         self.engine = connect(url)
         self._known: Known[Life] = Known()
         self._batches: Known[PooledBatch] = Known()
+        self._recent: Known[list[Recent]] = Known()
         self.lead = Lead(self.engine)
         self._followed: Head | None = None
+        self.operators_version = 0  #: another one whenever something happened to operators themselves
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
     def close(self) -> None:
@@ -134,6 +135,10 @@ class Store:
             return False  # a connection to a file that was removed still answers
         with self.session() as session:
             return session.exec(select(Meta)).first() is not None
+
+    @property
+    def _all_known(self) -> "tuple[Known[Any], ...]":
+        return self._known, self._batches, self._recent
 
     @property
     def version(self) -> int:
@@ -162,21 +167,24 @@ class Store:
         head = Head(row.number, row.hash) if row else None
         if head != self._followed:
             self._followed = head
-            self._known.clear()
-            self._batches.clear()
+            self.operators_version += 1
+            for known in self._all_known:
+                known.clear()
         return head.number if head else 0
 
     def apply(self, changes: Changes, sent: Mapping[bytes, Sent] | None = None) -> None:
         """Takes over what happened on chain, and takes back what did not. `sent` are the transactions with moves."""
-        changed: set[str] = set()
+        changed, lives = set[str](), dict[str, Life]()
         try:
             with self.session() as session:
-                changed = self._apply(session, changes, sent or {})
-                self._known.hold(changed)
-                self._batches.hold(changed)
+                changed, lives = self._apply(session, changes, sent or {})
+                for known in self._all_known:
+                    known.hold(changed)
         finally:  # it may be committed, whatever was heard of it
-            self._known.forget(changed)
-            self._batches.forget(changed)
+            self.operators_version += any(subject.startswith("0x") for subject in changed)
+            for known in self._all_known:
+                known.forget(changed)
+        self._known.keep(lives, self.version)  # the next events are probably about them
 
     def events(self, subject: str) -> list[Event]:
         """Everything that happened to a task or an operator, in order."""
@@ -188,8 +196,10 @@ class Store:
         with self.session() as session:
             return events.read(session, [task])
 
-    def _apply(self, session: Session, changes: Changes, sent: Mapping[bytes, Sent]) -> set[str]:
-        """What it changes, as subjects of events."""
+    def _apply(
+        self, session: Session, changes: Changes, sent: Mapping[bytes, Sent]
+    ) -> tuple[set[str], dict[str, Life]]:
+        """What it changes, as subjects of events, and the tasks among them."""
         touched: set[str] = set()
         pooled: set[str] = set()
         if changes.rolled_back_to is not None:
@@ -199,57 +209,47 @@ class Store:
             session.exec(delete(Block).where(col(Block.number) > changes.rolled_back_to))
             pooled |= pools.rebuild(session, self.parameters, touched)
         pooled |= pools.step(session, self.parameters, changes.events)  # by what was known before these
-        for happened in changes.events:
-            row = events.row(happened, sent)
-            session.add(row)
-            touched.add(row.subject)
-        for head in changes.heads:
+        touched |= events.add(session, changes.events, sent)
+        last = changes.heads[-1].number if changes.heads else 0
+        for head in (head for head in changes.heads if head.number >= last - HEADS):
             session.merge(Block(number=head.number, hash=head.hash))
         session.flush()
-        changed = self._fold(session, touched) | pooled
-        if changes.heads:
-            session.exec(delete(Block).where(col(Block.number) < changes.heads[-1].number - HEADS))
-        return changed
+        news = folding.News(changes.events) if changes.rolled_back_to is None else None
+        changed, lives = self._fold(session, touched, news)
+        session.exec(delete(Block).where(col(Block.number) < last - HEADS))
+        return changed | pooled, lives
 
-    def _fold(self, session: Session, subjects: Iterable[str]) -> set[str]:
-        """Makes anew what the events of these subjects add up to: the tasks and operators."""
+    def _fold(
+        self, session: Session, subjects: Collection[str], news: folding.News | None
+    ) -> tuple[set[str], dict[str, Life]]:
+        """Makes anew what the events of these subjects add up to: the tasks and operators. `news` are the last of them;
+        None where others were taken back."""
         tasks = {subject for subject in subjects if len(subject) == 64}
         operators = {subject for subject in subjects if subject.startswith("0x")}
-        seeds = [int(subject) for subject in subjects if subject.isdigit() and len(subject) < 64]
-        tasks.update(session.exec(select(TaskRow.task).where(col(TaskRow.seed_block).in_(seeds))).all())
+        seeds = (int(subject) for subject in subjects if subject.isdigit() and len(subject) < 64)
+        for blocks in chunks(seeds):
+            tasks.update(session.exec(select(TaskRow.task).where(col(TaskRow.seed_block).in_(blocks))).all())
         for operator in sorted(operators):
             _fold_operator(session, operator)
-        # All at once and first: after a reorganisation a game's number may be that of another task's game.
-        session.exec(delete(GameRow).where(col(GameRow.task).in_(tasks)))
-        for task, life in sorted(self._read(session, tasks).items()):
-            if life is None:
-                session.exec(delete(TaskRow).where(col(TaskRow.task) == task))
-                continue
-            session.merge(self._task_row(life))
-            session.add_all(_game_rows(life))
-            session.flush()
-        return tasks | operators
+        changed, present = tasks | operators, dict[str, Life]()
+        for names in chunks(sorted(tasks), _FOLDED):
+            lives = self._after(session, names, news)
+            changed.update(map(_executed_by, folding.write(session, lives, self.parameters)))
+            present.update((task, life) for task, life in lives.items() if life is not None)
+            for task in list(present)[:-MOST]:
+                del present[task]
+        return changed, present
 
-    def _task_row(self, life: Life) -> TaskRow:
-        assert life.posted is not None
-        wake, sleep = due.awake(life) or (None, None)
-        return TaskRow(
-            task=life.uuid.hex(),
-            state=life.state.name.lower(),
-            client=life.order.client,
-            executor=life.executor,
-            program=life.order.program.hex(),
-            price_gwei=None if life.price is None else life.price // GWEI,
-            paid_gwei=_gwei(event.paid for event in life.events if isinstance(event, Closed)),
-            burned_gwei=_gwei(_burned(life, event) for event in life.events),
-            ended_block=life.since if life.state.is_terminal else None,
-            posted_block=life.posted.block,
-            posted_index=life.posted.index,
-            outputs_root=life.outputs_root.hex() if life.outputs_root else None,
-            seed_block=None if life.committed_at is None else life.seed_block,
-            wake=wake,
-            sleep=sleep,
-        )
+    def _after(self, session: Session, tasks: Collection[str], news: folding.News | None) -> dict[str, Life | None]:
+        """The tasks as all their events tell them, which are in the database: those that are known, or new, go on with
+        the last ones."""
+        if news is None:
+            return folding.read(session, self.parameters, tasks)
+        known: dict[str, Life | None] = {**self._known.of(tasks)}
+        others = [task for task in tasks if task not in known]
+        older = set(session.exec(select(TaskRow.task).where(col(TaskRow.task).in_(others))).all())
+        known.update((task, None) for task in others if task not in older)
+        return folding.stepped(known, news, self.parameters) | folding.read(session, self.parameters, older)
 
     # ---- Tasks ----
 
@@ -273,22 +273,18 @@ class Store:
         known = self._known.of(tasks)
         if not (unknown := set(tasks) - known.keys()):
             return known
-        read = self._read(session, unknown)
+        read = folding.read(session, self.parameters, unknown)
         self._known.keep({task: life for task, life in read.items() if life is not None}, session.info[_VERSION])
         return {**known, **read}
 
-    def _read(self, session: Session, tasks: Collection[str]) -> dict[str, Life | None]:
-        """Folds them from their events and the seeds of their blocks."""
-        happened: dict[str, list[TaskEvent]] = {task: [] for task in tasks}
-        for one, _ in events.read(session, tasks):
-            if isinstance(one, TaskEvent):
-                happened[one.task.hex()].append(one)
-        lives = {task: fold(those, self.parameters) for task, those in happened.items()}
-        committed = {t: life for t, life in lives.items() if life is not None and life.committed_at is not None}
-        blocks = {str(life.seed_block) for life in committed.values()}
-        seeded = {e.seed_block: e for e, _ in events.read(session, blocks) if isinstance(e, Seeded)}
-        recorded = {t: life.step(seeded[life.seed_block]) for t, life in committed.items() if life.seed_block in seeded}
-        return lives | recorded
+    def recent(self, operators: Sequence[str], limit: int) -> dict[str, list[Recent]]:
+        """For each operator the tasks that it accepted, newest first, at most `limit`."""
+        subjects = {_executed_by(operator): operator for operator in operators}
+        known = self._recent.of(subjects)
+        with self.session() as session:
+            read = {s: _recent(session, operator, limit) for s, operator in subjects.items() if s not in known}
+            self._recent.keep(read, session.info[_VERSION])
+        return {subjects[subject]: those for subject, those in {**known, **read}.items()}
 
     # ---- Paid calls ----
 
@@ -345,37 +341,11 @@ def _fold_operator(session: Session, operator: str) -> None:
         session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == operator))
 
 
-def _burned(life: Life, event: Happening) -> int:
-    """What nobody gets any more of a task, in wei, as far as an event tells: of a conviction more may follow, when no
-    verifier is left that could be paid."""
-    order = life.order
-    match event:
-        case Convicted() if life.price is not None and life.collateral is not None:
-            return life.collateral - economics.reward(life.parameters, life.price) - order.verifiers * order.check_fee
-        case Failed():
-            return event.penalty
-        case Exposed():
-            return event.amount  # as much as its caller got
-        case Paid():
-            return event.burned
-    return 0
+def _executed_by(operator: str) -> str:
+    """Of what an operator did to tasks, beside `changed` subjects."""
+    return f"executed by {operator}"
 
 
-def _gwei(amounts: Iterable[int]) -> int | None:
-    """The sum of amounts in wei; None where nothing is to be summed."""
-    return sum(amounts) // GWEI or None
-
-
-def _game_rows(life: Life) -> list[GameRow]:
-    return [
-        GameRow(
-            game=game.number,
-            task=life.uuid.hex(),
-            executor=life.executor,
-            challenger=game.challenger,
-            state=life.state_of(game),
-            opened_block=game.opened.block,
-            opened_index=game.opened.index,
-        )
-        for game in life.games.values()
-    ]
+def _recent(session: Session, operator: str, limit: int) -> list[Recent]:
+    rows = session.connection().execute(_RECENT, {"who": operator, "most": limit})
+    return [Recent(int(price), accepted, committed) for price, accepted, committed in rows]

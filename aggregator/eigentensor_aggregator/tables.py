@@ -7,6 +7,8 @@ from sqlmodel import Field, SQLModel
 
 #: What lists of tasks are asked for by.
 FILTERS = ("state", "client", "executor", "program")
+#: What they are asked for by together: each pair has an index, since of one filter there may be as many as tasks.
+PAIRS = (("client", "state"), ("executor", "state"), ("program", "state"), ("client", "executor"))
 
 
 class Block(SQLModel, table=True):
@@ -43,6 +45,7 @@ class TaskRow(SQLModel, table=True):
     __table_args__ = (
         Index("tasks_by_age", "posted_block", "posted_index"),
         *(Index(f"tasks_by_{name}", name, "posted_block", "posted_index") for name in FILTERS),
+        *(Index(f"tasks_by_{a}_{b}", a, b, "posted_block", "posted_index") for a, b in PAIRS),
         Index("tasks_by_end", "ended_block"),
         Index("tasks_awake", "wake", "sleep"),
     )
@@ -51,9 +54,12 @@ class TaskRow(SQLModel, table=True):
     client: str
     executor: str | None = None
     program: str
-    price_gwei: int | None = Field(default=None, sa_column=Column(BigInteger), description="what was agreed upon")
+    price: str | None = Field(default=None, description="what was agreed upon, in wei")
+    price_gwei: int | None = Field(default=None, sa_column=Column(BigInteger), description="the same to be averaged")
     paid_gwei: int | None = Field(default=None, sa_column=Column(BigInteger), description="what the executor got")
     burned_gwei: int | None = Field(default=None, sa_column=Column(BigInteger), description="as far as events tell it")
+    accepted_block: int | None = Field(default=None, sa_column=Column(BigInteger))
+    committed_block: int | None = Field(default=None, sa_column=Column(BigInteger))
     ended_block: int | None = Field(
         default=None, sa_column=Column(BigInteger), description="where its state is the last"
     )
@@ -63,6 +69,17 @@ class TaskRow(SQLModel, table=True):
     seed_block: int | None = Field(default=None, sa_column=Column(BigInteger, index=True))
     wake: int | None = Field(default=None, sa_column=Column(BigInteger), description="first block of what may be due")
     sleep: int | None = Field(default=None, sa_column=Column(BigInteger), description="last block of what may be due")
+
+
+class TallyRow(SQLModel, table=True):
+    """How many tasks of an executor are in a state, and what it was paid for them: counted while they change, since to
+    count a million rows takes longer than a page may."""
+
+    __tablename__ = "tallies"
+    executor: str = Field(primary_key=True, description="empty: nobody accepted them")
+    state: str = Field(primary_key=True)
+    tasks: int = Field(sa_column=Column(BigInteger, nullable=False))
+    paid_gwei: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
 class GameRow(SQLModel, table=True):
@@ -187,6 +204,7 @@ class LookRow(SQLModel, table=True):
     """What the watcher found out about one claim: a task and the outputs root that its executor revealed."""
 
     __tablename__ = "looks"
+    __table_args__ = (Index("looks_unsaid", "said"), Index("looks_by_verdict", "verdict", "over"))
     task: str = Field(primary_key=True)
     claim: str = Field(primary_key=True)
     verdict: str = Field(description="agrees, differs, or unable")

@@ -31,8 +31,7 @@ def router(parts: Parts) -> APIRouter:
         return life
 
     def check_signer(operator: str, signer: str) -> None:
-        rows = {row.operator: row for row in parts.queries.operator_rows()}
-        if operator not in rows or rows[operator].signer != signer:
+        if parts.queries.signer_of(operator) != signer:
             raise NotAllowed(f"{signer} is not the signer of operator {operator}")
 
     @routes.get("/tasks", responses=response(schemas.Tasks, "A page of tasks"))

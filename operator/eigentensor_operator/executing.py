@@ -77,8 +77,8 @@ def _reveal_early(operator: Operator, case: Case, first: int) -> Step | None:
 
 def may_seed(operator: Operator, case: Case) -> bool:
     """Whether the seed can still be recorded, and is not being recorded for another task."""
-    life, others = case.life, (c.life for c in operator.cases.values() if c.doing is Step.SEED)
-    is_sent = any(other.seed_block == life.seed_block for other in others)
+    life, others = case.life, operator.cases.values() if operator.doing(Step.SEED) else ()
+    is_sent = any(other.doing is Step.SEED and other.life.seed_block == life.seed_block for other in others)
     return not is_sent and life.seed_block < operator.head + 1 <= life.record_by
 
 

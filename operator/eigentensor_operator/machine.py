@@ -191,11 +191,12 @@ def _next_move(operator: Operator, play: Play, position: Position) -> Step | Non
 
 
 def _urgency(operator: Operator, case: Case, spent: Mapping[str, float]) -> tuple[int, float, float, int, bytes]:
-    """What was promised first, then answers, then what may be accepted; each by its deadline. Of what may be accepted
-    comes first what is of clients that were given the least, then what costs the least to look at."""
+    """Checks first, which begin only where no promise becomes late by them: who always has promises would never
+    check. Then what was promised, then what may be accepted; each by its deadline. Of what may be accepted comes first
+    what is of clients that were given the least, then what costs the least to look at."""
     if case.state is State.OPEN and not operator.role_in(case):
         return 2, spent.get(case.order.client, 0.0), operator.compiling(case), case.deadline, case.uuid
-    return 0 if operator.role_in(case) else 1, 0.0, 0.0, case.deadline, case.uuid
+    return 1 if operator.role_in(case) else 0, 0.0, 0.0, case.deadline, case.uuid
 
 
 def _convicted(operator: Operator, case: Case) -> bool:

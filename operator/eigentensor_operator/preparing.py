@@ -52,8 +52,9 @@ def place_of(case: Case) -> Place:
 
 def may_prepare(operator: Operator, case: Case) -> bool:
     """Whether there is a place for the program, and no promise becomes late by it."""
-    place, slack = place_of(case), operator.slack()
-    taken = sum(place_of(c) is place for c in operator.cases.values() if c.doing is Step.PREPARE)
+    place, slack = place_of(case), operator.slack
+    preparing = operator.cases.values() if operator.doing(Step.PREPARE) else ()
+    taken = sum(place_of(c) is place for c in preparing if c.doing is Step.PREPARE)
     return taken < PLACES[place] and (slack is None or operator.policy.in_blocks(case.compile_seconds) <= slack)
 
 

@@ -1,7 +1,9 @@
 """All that the daemon knows, and what follows from it for more than one task."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from eigentensor import economics
@@ -20,10 +22,12 @@ class Turn(NamedTuple):
     by: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operator:
     """`faulty` once the device gave a wrong result, or while it is a cluster that is away: then nothing more is
-    executed, accepted or answered. While its self-test is under way (`testing`) all that needs no device is done."""
+    executed, accepted or answered. While its self-test is under way (`testing`) all that needs no device is done.
+
+    What is asked about more than one task is made once, and of those that are at work: hundreds may be open."""
 
     policy: Policy
     cases: Mapping[bytes, Case] = field(default_factory=dict)
@@ -124,9 +128,18 @@ class Operator:
 
     # ---- All tasks ----
 
+    @cached_property
+    def _at_work(self) -> tuple[Case, ...]:
+        """Without open tasks about which nothing was begun: they have no part in what follows."""
+        return tuple(
+            case
+            for case in self.cases.values()
+            if case.life.state is not State.OPEN or case.doing is not None or case.visible_by > self.head
+        )
+
     def games(self) -> Iterator[tuple[Case, int, Position]]:
         """Those that this operator plays and that still decide something: their numbers, and where they stand."""
-        for case in self.cases.values():
+        for case in self._at_work:
             for number in case.life.open_games:
                 position = case.life.games[number].position
                 if position is not None and self.policy.operator in (position.executor, position.challenger):
@@ -160,18 +173,24 @@ class Operator:
 
     def doing(self, *steps: Step) -> int:
         """How many tasks have one of these steps under way."""
-        return sum(case.doing in steps for case in self.cases.values())
+        return sum(self._steps[step] for step in steps)
 
-    def promises(self) -> Iterator[Case]:
+    @cached_property
+    def _steps(self) -> Counter[Step]:
+        return Counter(case.doing for case in self._at_work if case.doing is not None)
+
+    @cached_property
+    def promises(self) -> tuple[Case, ...]:
         """Accepted by this operator and not yet committed, or about to be accepted."""
-        for case in self.cases.values():
-            accepted = case.state is State.ACCEPTED and self.mine(case) and not case.dropped
-            if accepted or self._accepting(case):
-                yield case
+        return tuple(
+            case
+            for case in self._at_work
+            if (case.state is State.ACCEPTED and self.mine(case) and not case.dropped) or self._accepting(case)
+        )
 
     def checks(self) -> Iterator[Case]:
         """Being fetched or executed for an answer."""
-        for case in self.cases.values():
+        for case in self._at_work:
             committed = case.state is State.COMMITTED and not self.mine(case)
             drawn = case.candidacy is not None and case.candidacy.index is not None
             failed = case.unanswered is not None and case.unanswered.lasting
@@ -180,23 +199,26 @@ class Operator:
             if committed and drawn and begun and case.seal is None and not failed:
                 yield case
 
+    @cached_property
     def blocks_ahead(self) -> int:
         """Blocks of execution that are promised and not done."""
-        cases = [*self.promises(), *self.checks()]
+        cases = [*self.promises, *self.checks()]
         return sum(self.policy.blocks(c.needs) for c in cases if c.needs and c.seal is None)
 
+    @cached_property
     def slack(self) -> int | None:
         """Blocks by which all promises together can be later and still be in time; None: there are none."""
-        waiting = [c for c in self.promises() if c.state is State.ACCEPTED and c.seal is None]
+        waiting = [c for c in self.promises if c.state is State.ACCEPTED and c.seal is None]
         if not waiting:
             return None
         work = sum(self.policy.blocks(c.needs) if c.needs else 1 for c in waiting)
         return min(c.deadline for c in waiting) - self.head - work - self.policy.reserve
 
+    @cached_property
     def claims(self) -> Claims:
         """What acceptances and answers on their way, or after the head, will hold."""
         total = Claims(stake=self.beside.stake)  # their collateral is in a market of its own
-        for case in self.cases.values():
+        for case in self._at_work:
             if self._accepting(case) or self._accepted_after_head(case):
                 total += rules.claims_of(self.policy, case.order, rules.price_at(case.order, self.head + 1))
             elif self._answering(case):

@@ -24,7 +24,7 @@ def next_step(operator: Operator, case: Case) -> Step | Reason | None:
         return Reason(Code.DRAINING, "an operator that accepts", "draining", lasting=False)
     if operator.testing:
         return None
-    no = rules.refuse_order(policy, case.order) or rules.refuse_now(policy, case.order, standing, operator.claims())
+    no = rules.refuse_order(policy, case.order) or rules.refuse_now(policy, case.order, standing, operator.claims)
     if no is not None:
         return no
     if case.needs is None:
@@ -52,9 +52,9 @@ def may_download(operator: Operator) -> bool:
 def _refuse_queue(operator: Operator, case: Case, needs: Needs) -> Reason | None:
     """Why the task does not fit behind those that this operator has promised already."""
     policy = operator.policy
-    if (taken := sum(1 for _ in operator.promises())) >= policy.capacity:
+    if (taken := len(operator.promises)) >= policy.capacity:
         return Reason(Code.BUSY, "a free place", f"{taken} of {policy.capacity} taken", lasting=False)
-    total = operator.blocks_ahead() + policy.blocks(needs) + policy.reserve
+    total = operator.blocks_ahead + policy.blocks(needs) + policy.reserve
     if total > case.order.exec:
         return Reason(Code.BUSY, f"{total} blocks", f"{case.order.exec} blocks", lasting=False)
     return None

@@ -68,7 +68,7 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
     lower = sum(answer.index < candidacy.index for answer in case.life.answers.values())
     if lower >= case.order.verifiers:
         return Reason(Code.RANK, f"one of the {case.order.verifiers} lowest answers", f"{lower} lower ones", False)
-    no = rules.refuse_deposit(standing, operator.bond(case), operator.claims())
+    no = rules.refuse_deposit(standing, operator.bond(case), operator.claims)
     if no is not None:
         return no
     if case.seal is not None:
@@ -90,7 +90,7 @@ def _prepare(operator: Operator, case: Case, needs: Needs, standing: Standing, r
     spare = left - work - policy.reserve
     if rank >= case.order.verifiers and spare > policy.patience:
         return None
-    slack = operator.slack()
+    slack = operator.slack
     if slack is not None and slack < work:
         return None
     if not case.fetched:

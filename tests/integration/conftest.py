@@ -1,12 +1,7 @@
 """One local chain for all tests that need one; each test starts from the state right after the deployment. And for the
 tests of a file, one service that executes here."""
 
-import os
 import secrets
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +17,7 @@ from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil, local_network
 from eigentensor_serve.apps.registry import Apps
 from support.gateways import gateway
-from support.services import access, s3_server
+from support.services import access, postgres_server, s3_server
 from support.stories.game_table import CHALLENGER, CLIENT, OPERATORS, Table
 from support.stories.market import Life, Orders, orders_of
 from support.stories.served import served_here
@@ -109,29 +104,10 @@ def table(anvil: Anvil, client: Chain, operator: Chain, chain_of: Chains) -> Tab
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The URL of a PostgreSQL server, up to the name of a database; skipped where none is installed."""
-    programs = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), reverse=True)), None)
-    if programs is None:
-        pytest.skip("not installed: postgresql")
-    folder = tempfile.mkdtemp()  # not below pytest's own: the server runs as another user
-    user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-    if user:
-        shutil.chown(folder, "postgres")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    data = ["-D", f"{folder}/data"]
-    listen = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
-
-    def control(program: str, *words: str) -> None:
-        command = [*user, str(programs.with_name(program)), *data, *words]
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
-
-    try:
-        control("initdb", "-A", "trust", "-U", "test", "-E", "UTF8", "--no-sync")
-        control("pg_ctl", "-w", "-l", f"{folder}/log", "-o", listen, "start")
-        yield f"postgresql://test@127.0.0.1:{port}/"
-        control("pg_ctl", "-w", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
+    with postgres_server() as url:
+        if url is None:
+            pytest.skip("not installed: postgresql")
+        yield url
 
 
 @pytest.fixture(scope="session")

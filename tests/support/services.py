@@ -1,8 +1,11 @@
 """Services that ours stand on, as processes on loopback."""
 
+import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -42,3 +45,32 @@ def access(url: str) -> Mapping[str, str]:
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+@contextmanager
+def postgres_server() -> Iterator[str | None]:
+    """The URL of a PostgreSQL server up to the name of a database; None where none is installed."""
+    programs = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), reverse=True)), None)
+    if programs is None:
+        yield None
+        return
+    folder = tempfile.mkdtemp()  # the server runs as another user, who does not reach a test's own
+    user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+    if user:
+        shutil.chown(folder, "postgres")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    data = ["-D", f"{folder}/data"]
+    listen = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
+
+    def control(program: str, *words: str) -> None:
+        command = [*user, str(programs.with_name(program)), *data, *words]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    try:
+        control("initdb", "-A", "trust", "-U", "test", "-E", "UTF8", "--no-sync")
+        control("pg_ctl", "-w", "-l", f"{folder}/log", "-o", listen, "start")
+        yield f"postgresql://test@127.0.0.1:{port}/"
+        control("pg_ctl", "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)

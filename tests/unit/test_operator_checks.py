@@ -391,11 +391,27 @@ def test_a_promise_is_executed_before_a_check_that_could_make_it_late() -> None:
     checked = replace(story.case(), needs=NEEDS, fetched=True, candidacy=Candidacy(mix_of(TASK, True), 0))
     story.operator = story.operator.replaced(promised).replaced(checked)
     story.quiet(18)
-    assert story.operator.slack() == 0
+    assert story.operator.slack == 0
     life = replace(story.case(SECOND).life, uuid=THIRD_TASK, order=an_order(exec=60))
     later = replace(story.case(SECOND), life=life, needs=NEEDS)
-    assert story.operator.replaced(later).slack() == -1
+    assert story.operator.replaced(later).slack == -1
     assert story.handle(Done(SECOND, Step.FETCH)) == (Do(Step.EXECUTE, SECOND),)
+
+
+def test_a_check_that_makes_no_promise_late_goes_before_what_was_promised() -> None:
+    """Who always has promises would never check."""
+    story = Story()
+    story.until_drawn()
+    story.posted(SECOND, block=10)
+    story.seen(State.ACCEPTED, 11, task=SECOND, executor=ME)
+    promised = replace(story.case(SECOND), needs=NEEDS, doing=Step.FETCH)
+    checked = replace(
+        story.case(), needs=NEEDS, fetched=True, prepared=True, candidacy=Candidacy(mix_of(TASK, True), 0)
+    )
+    story.operator = story.operator.replaced(promised).replaced(replace(checked, doing=Step.PREPARE))
+    story.quiet(18)
+    story.operator = story.operator.replaced(replace(story.case(SECOND), fetched=True, doing=None))
+    assert story.handle(Done(TASK, Step.PREPARE)) == (Do(Step.EXECUTE, TASK),)
 
 
 def test_a_check_counts_among_what_a_new_acceptance_has_to_wait_for() -> None:
@@ -419,7 +435,7 @@ def test_what_was_fetched_for_a_race_that_another_operator_won_is_no_work() -> N
     story.seeded(15, drawn=True)
     assert story.head(15) == (Do(Step.LOOK, TASK),)
     assert story.handle(Looked(TASK, Candidacy(mix_of(TASK, True), None))) == ()
-    assert story.operator.blocks_ahead() == 0
+    assert story.operator.blocks_ahead == 0
 
 
 def test_a_check_that_failed_for_good_is_no_work_any_more() -> None:
@@ -427,9 +443,9 @@ def test_a_check_that_failed_for_good_is_no_work_any_more() -> None:
     story.until_check()
     story.handle(Inspected(TASK, NEEDS))
     assert story.fetched() == (Do(Step.EXECUTE, TASK),)
-    assert story.operator.blocks_ahead() > 0
+    assert story.operator.blocks_ahead > 0
     story.handle(Undone(TASK, Step.EXECUTE, Reason(Code.EXECUTION, "an end", "killed by signal 11")))
-    assert story.operator.blocks_ahead() == 0
+    assert story.operator.blocks_ahead == 0
 
 
 def test_other_bits_than_before_stop_the_operator() -> None:

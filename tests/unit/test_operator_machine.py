@@ -516,3 +516,27 @@ def test_a_receipt_that_comes_after_its_event_delays_nothing() -> None:
     story.seen(State.ACCEPTED, 11, executor=ME)
     assert story.head(11) == ()
     assert story.handle(Done(TASK, Step.ACCEPT, 11)) == (Do(Step.EXECUTE, TASK),)
+
+
+def test_each_of_many_open_tasks_is_looked_at_no_more_often_than_each_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked about all tasks together is made once, not for each of them."""
+    looks = 0
+
+    def accepting(operator: Operator, case: Case) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_accepting(operator, case)
+
+    def looked_at(count: int) -> int:
+        nonlocal looks
+        story = Story()
+        for number in range(count):
+            story.posted(number.to_bytes(32, "big"), block=10)
+        first, *_ = story.head(10)
+        looks = 0
+        story.handle(Inspected(first.task, NEEDS))
+        return looks
+
+    is_accepting = Operator._accepting
+    monkeypatch.setattr(Operator, "_accepting", accepting)
+    assert looked_at(80) <= 3 * looked_at(40) + 10

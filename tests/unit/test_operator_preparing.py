@@ -134,7 +134,7 @@ def test_nothing_is_expected_to_end_after_it_was_given_up(seconds: float) -> Non
 def test_nothing_is_compiled_that_could_make_a_promise_late() -> None:
     story = Story()
     story.until_execute(exec=6)
-    assert story.operator.slack() == 2
+    assert story.operator.slack == 2
     ready(story, SECOND, 5.0, 2)
     ready(story, TASKS[0], 1.0, 3)
     story.head(11)

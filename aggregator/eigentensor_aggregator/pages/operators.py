@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from eigentensor.economics.pricing import Ask
@@ -12,10 +13,11 @@ from eigentensor.schemas.network import Lately
 from eigentensor.web.pages.site import Site
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.parts import Account, Parts
-from eigentensor_aggregator.queries import OperatorView
+from eigentensor_aggregator.queries import RECENT, OperatorView
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import OperatorRow
 
+PAGE = 50  #: operators on a page
 _OVER = ("final", "failed", "convicted")
 
 
@@ -51,24 +53,31 @@ def router(parts: Parts, site: Site) -> APIRouter:
         return [of_view(view, standings.get(view.row.operator), parts.asks.of(view.row.operator)) for view in views]
 
     @routes.get("/operators")
-    def list_operators(request: Request) -> Response:
-        """Those that ever joined, members first."""
-        rows = sorted(shown(parts.queries.operators()), key=lambda one: (not one.row.member, one.row.operator.lower()))
-        return site.page(request, "operators.html", operators=rows)
+    def list_operators(request: Request, skip: Annotated[int, Query(ge=0, lt=1 << 31)] = 0) -> Response:
+        """Those that ever joined, members first; without the first `skip`."""
+        views = sorted(parts.queries.operators(), key=lambda view: (not view.row.member, view.row.operator.lower()))
+        end = skip + PAGE
+        return site.page(
+            request,
+            "operators.html",
+            operators=shown(views[skip:end]),
+            first="/operators" if skip else None,
+            following=f"/operators?skip={end}" if end < len(views) else None,
+        )
 
     @routes.get("/operators/{operator}")
     def read_operator(request: Request, operator: Account) -> Response:
         """One of them."""
         name = operators.checksum(operator)
-        views = [view for view in parts.queries.operators() if view.row.operator == name]
-        if not views:
+        view = parts.queries.operator(name) if name else None
+        if view is None:
             raise TaskNotFound(f"no operator {operator} in this market", fix="It may not be in a block yet.")
         return site.page(
             request,
             "operator.html",
-            one=shown(views)[0],
-            accepted=views[0].accepted,
-            declines=parts.queries.declined(views[0].row.operator),
+            one=shown([view])[0],
+            accepted=parts.queries.tasks(executor=name, limit=RECENT),
+            declines=parts.queries.declined(view.row.operator),
             convicted=parts.queries.tasks(executor=name, state="convicted", limit=20),
         )
 

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from itertools import islice
 
 from sqlalchemy import and_
 from sqlmodel import col, or_, select
@@ -33,16 +32,16 @@ class Looks:
         """Tasks of which something may be left to do or to say: results without a verdict that the policy chooses,
         results that differ, and those in which `address` has a game."""
         at_claim = and_(col(LookRow.task) == col(TaskRow.task), col(LookRow.claim) == col(TaskRow.outputs_root))
-        is_new = col(LookRow.task).is_(None)
-        unseen = and_(col(TaskRow.state) == State.REVEALED.name.lower(), is_new)
+        # Two questions, each from an index: one with both would go through all tasks there ever were.
+        results = select(TaskRow.task, TaskRow.wake).join(LookRow, at_claim, isouter=True)
+        unseen = results.where(col(TaskRow.state) == State.REVEALED.name.lower(), col(LookRow.task).is_(None))
         wrong = and_(col(LookRow.verdict) == Verdict.DIFFERS.value, col(LookRow.over).is_(False))
-        looked = or_(wrong, col(LookRow.report) == "")
-        query = select(TaskRow.task, is_new).join(LookRow, at_claim, isouter=True).where(or_(unseen, looked))
+        looked = select(TaskRow.task, TaskRow.wake).join(LookRow, at_claim).where(or_(wrong, col(LookRow.report) == ""))
         played = select(GameRow.task).where(col(GameRow.challenger) == address, col(GameRow.state) != "ended")
         with self._store.session() as session:
-            rows = session.exec(query.order_by(col(TaskRow.wake))).all()
-            open_ = (task for task, new in rows if not new or chooses(bytes.fromhex(task)))
-            tasks = [*session.exec(played).all(), *islice(open_, ROUND)]
+            new = [row for row in session.exec(unseen).all() if chooses(bytes.fromhex(row[0]))]
+            rows = sorted([*new, *session.exec(looked).all()], key=lambda row: (row[1] is not None, row[1] or 0))
+            tasks = [*session.exec(played).all(), *(task for task, _ in rows[:ROUND])]
             return self._store.lives(session, list(dict.fromkeys(tasks)))
 
     def of(self, lives: list[Life]) -> Mapping[tuple[bytes, bytes], Look]:

@@ -105,8 +105,8 @@ class Running:
         account = self._chain.channels.balance_of(operator.policy.operator)
         self._feed(
             facts.Head(
-                standing, account.balance, standing.cap - account.collateral, self._serving(), operator.claims(),
-                operator.draining, operator.testing, operator.faulty is not None, operator.slack(),
+                standing, account.balance, standing.cap - account.collateral, self._serving(), operator.claims,
+                operator.draining, operator.testing, operator.faulty is not None, operator.slack,
             )
         )  # fmt: skip
 

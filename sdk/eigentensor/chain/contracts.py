@@ -1,9 +1,9 @@
 """The contracts as Python sees them: their committed ABIs, their functions and events as bytes, there and back."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +72,13 @@ def function_of(abi: Iterable[Entry], name: str) -> Function:
     return Function(selector_of(one), inputs, outputs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Logged:
     """A contract's event as logs have it, by its entry in the ABI."""
 
     entry: Entry
 
-    @property
+    @cached_property
     def topic(self) -> bytes:
         """The first topic of its logs."""
         return topic_of(self.entry)
@@ -86,12 +86,21 @@ class Logged:
     def values(self, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
         """What a log says, by the names of the ABI; structs are mappings. Raises ValueError for another
         event's."""
-        indexed = [one for one in self.entry["inputs"] if one["indexed"]]
+        pairs = zip(self._indexed, topics[1:], strict=True)
+        values = {name: decode(types, topic)[0] for (name, types), topic in pairs}
+        types, others = self._others
+        for (name, shown), value in zip(others, decode(types, data), strict=True):
+            values[name] = shown(value)
+        return values
+
+    @cached_property
+    def _indexed(self) -> list[tuple[str, list[str]]]:
+        return [(one["name"], [one["type"]]) for one in self.entry["inputs"] if one["indexed"]]
+
+    @cached_property
+    def _others(self) -> tuple[list[str], list[tuple[str, Callable[[Any], Any]]]]:
         others = [one for one in self.entry["inputs"] if not one["indexed"]]
-        pairs = zip(indexed, topics[1:], strict=True)
-        values = {one["name"]: decode([one["type"]], topic)[0] for one, topic in pairs}
-        decoded = decode([type_of(one) for one in others], data)
-        return values | {one["name"]: _named(one, value) for one, value in zip(others, decoded, strict=True)}
+        return [type_of(one) for one in others], [(one["name"], _named(one)) for one in others]
 
 
 def events_of(abi: Iterable[Entry]) -> dict[str, Logged]:
@@ -99,14 +108,16 @@ def events_of(abi: Iterable[Entry]) -> dict[str, Logged]:
     return {entry["name"]: Logged(entry) for entry in abi if entry["type"] == "event"}
 
 
-def _named(entry: Entry, value: Any) -> Any:
-    """A value of an ABI type, its structs as mappings."""
+def _named(entry: Entry) -> Callable[[Any], Any]:
+    """What makes mappings of the structs in a value of an ABI type."""
     kind, bracket, _ = entry["type"].rpartition("[")
     if bracket:
-        return tuple(_named({**entry, "type": kind}, item) for item in value)
+        item = _named({**entry, "type": kind})
+        return lambda values: tuple(map(item, values))
     if entry["type"] != "tuple":
-        return value
-    return {one["name"]: _named(one, item) for one, item in zip(entry["components"], value, strict=True)}
+        return lambda value: value
+    members = [(one["name"], _named(one)) for one in entry["components"]]
+    return lambda values: {name: of(item) for (name, of), item in zip(members, values, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

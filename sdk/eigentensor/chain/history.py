@@ -8,12 +8,15 @@ from typing import Any
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.node import Head, Node
 from eigentensor.chain.refusals import talking_to
-from eigentensor.errors import ChainError
+from eigentensor.errors import ChainError, Unreachable
 from eigentensor.task.events import Event, Posted, Seeded
 from eigentensor.task.order import Order
 
 #: Blocks whose logs are asked for at once.
 SPAN = 2_000
+#: Events that news are to have at once: where more come, fewer blocks are asked for.
+EVENTS = 8_000
+_FIRST = 64  # blocks that are asked for while nobody knows how much happens
 #: For each topic of a log what it may be.
 Topics = Sequence[Sequence[bytes] | None]
 
@@ -46,6 +49,7 @@ class History:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._span = _FIRST
 
     def events(self, from_block: int, to_block: int | None = None) -> Iterator[Event]:
         """All events of these blocks (to the newest by default), in order. It does not wait for more."""
@@ -74,17 +78,31 @@ class History:
         rolled_back = base if known and ancestor != known[-1] else None
         while True:
             newest = node.head()
-            to = min(newest.number, base + SPAN)
+            to = min(newest.number, base + min(self._span, SPAN))
             last = newest if to == newest.number else node.head(to)
             if to <= base:
                 return Changes(rolled_back, (), (), complete=True)
-            events = tuple(self._asked({"fromBlock": base + 1, "toBlock": to}, contracts))
+            try:
+                events = tuple(self._asked({"fromBlock": base + 1, "toBlock": to}, contracts))
+            except ChainError as error:  # too much for an answer, perhaps
+                is_one, self._span = self._span == 1, max(1, self._span // 2)
+                if is_one or isinstance(error, Unreachable):
+                    raise
+                continue
+            self._paced(len(events))
             # If the last block is still the same, so were all before it while the logs were read.
             if node.is_canonical(last):
                 break
         places = [Head(e.place.block, e.place.block_hash) for e in events]
         heads = [a for a, b in pairwise([*places, last]) if a != b]
         return Changes(rolled_back, events, (*heads, last), complete=to == newest.number)
+
+    def _paced(self, events: int) -> None:
+        """Asks for so many blocks next that about EVENTS happen in them."""
+        if events > EVENTS:
+            self._span = max(1, self._span // 2)
+        elif events < EVENTS // 4:
+            self._span = min(SPAN, 2 * self._span)
 
     def events_of(self, task: bytes, first: int, last: int | None = None) -> list[Event]:
         """The events of a task and of its slash in these blocks (to the newest by default), in order; the moves of its

@@ -1,11 +1,11 @@
 """Logs of the market's contracts, decoded into events."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from functools import cache
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from eigentensor.chain.contracts import Logged, abi, events_of
 from eigentensor.task.events import KINDS, Event, Moved, Place
@@ -28,7 +28,7 @@ def decode_log(log: Mapping[str, Any], channels: str = "") -> Event | None:
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
     if kind is Moved:
         arguments = {"task": arguments["position"]["task"], **arguments}
-    event: Event = _build(kind, arguments, place=place)
+    event: Event = kind(place, **_members(kind, arguments))
     return event
 
 
@@ -54,22 +54,30 @@ def _events(of_calls: bool) -> dict[bytes, tuple[type[Event], Logged]]:
     }
 
 
-def _build(kind: Any, values: Mapping[str, Any], **more: Any) -> Any:
-    """A dataclass from a struct or an event, whose fields Solidity spells in its own way."""
-    types = {f.name: f.type for f in fields(kind)}
-    named = {_snake(name): value for name, value in values.items()}
-    return kind(**more, **{name: _plain(types[name], value) for name, value in named.items()})
+def _members(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass from a struct or an event, whose fields Solidity spells in its own way."""
+    return {name: read(values[spelled]) for spelled, name, read in _plan(kind) if spelled in values}
 
 
-def _plain(kind: Any, value: Any) -> Any:
-    if isinstance(value, bytes):
-        return bytes(value)
-    if isinstance(value, Mapping):
-        return _build(kind, value)
-    if isinstance(value, (list, tuple)):
-        return tuple(_plain(get_args(kind)[0], item) for item in value)
-    return kind(value) if isinstance(kind, type) and issubclass(kind, IntEnum) else value
+@cache
+def _plan(kind: Any) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
+    """For each field how Solidity spells it, its name, and what makes it of the ABI's value."""
+    return tuple((_camel(field.name), field.name, _reader(field.type)) for field in fields(kind))
 
 
-def _snake(name: str) -> str:
-    return re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    if get_origin(kind) is tuple:
+        one = _reader(get_args(kind)[0])
+        return lambda values: tuple(map(one, values))
+    if is_dataclass(kind):
+        build: Any = kind
+        return lambda values: build(**_members(build, values))
+    return kind if isinstance(kind, type) and issubclass(kind, IntEnum) else _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _camel(name: str) -> str:
+    return re.sub("_(.)", lambda letter: letter[1].upper(), name)

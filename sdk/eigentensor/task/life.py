@@ -5,7 +5,7 @@ The windows have the names and the values of `Lives` in Lives.sol: last blocks, 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eigentensor import economics
 from eigentensor.dispute.position import Position, Reason
@@ -148,16 +148,17 @@ class Life(Windows):
         """The task after one more event; the same one twice is once, another task's seed is none of its events."""
         if self.events and event.place <= self.events[-1].place and event in self.events:
             return self
+        life, changed = self, dict[str, Any]()
         if isinstance(event, Seeded):
             if self.committed_at is None or event.seed_block != self.seed_block:
                 return self
-            after = replace(self, mix=event.mix)
+            changed = {"mix": event.mix}
         elif isinstance(event, Posted):
-            blank = Life(self.uuid, self.order, self.parameters)
-            after = replace(blank, state=State.OPEN, posted=event.place, since=event.place.block)
+            life = Life(self.uuid, self.order, self.parameters)
+            changed = {"state": State.OPEN, "posted": event.place, "since": event.place.block}
         else:
-            after = _beside(_forward(self, event), event)
-        return replace(after, events=(*self.events, event))
+            changed = _forward(event) | _beside(self, event)
+        return replace(life, events=(*self.events, event), **changed)
 
     def rolled_back(self, block: int) -> "Life":
         """As if nothing after `block` had happened."""
@@ -286,34 +287,34 @@ def fold(happened: Iterable[Happening], parameters: Parameters) -> Life | None:
     return life
 
 
-def _forward(life: Life, event: Event) -> Life:
-    """The steps from state to state."""
+def _forward(event: Event) -> dict[str, Any]:
+    """The steps from state to state: what changes."""
     block = event.place.block
     match event:
         case Accepted():
-            fixed = replace(life, executor=event.executor, price=event.price, collateral=event.collateral)
-            return replace(fixed, state=State.ACCEPTED, accepted_at=block, since=block)
+            fixed = {"executor": event.executor, "price": event.price, "collateral": event.collateral}
+            return {"state": State.ACCEPTED, "accepted_at": block, "since": block, **fixed}
         case Committed():
-            fixed = replace(life, commitment=event.commitment)
-            return replace(fixed, state=State.COMMITTED, committed_at=block, since=block)
+            return {"state": State.COMMITTED, "committed_at": block, "since": block, "commitment": event.commitment}
         case Revealed(slot=0):
-            return replace(life, state=State.REVEALED, outputs_root=event.outputs_root, revealed_at=block, since=block)
+            revealed = {"outputs_root": event.outputs_root, "revealed_at": block}
+            return {"state": State.REVEALED, "since": block, **revealed}
         case Closed():
-            return replace(life, state=State.FINAL, since=block)
+            return {"state": State.FINAL, "since": block}
         case Failed():
-            return replace(life, state=State.FAILED, penalty=event.penalty, since=block)
+            return {"state": State.FAILED, "penalty": event.penalty, "since": block}
         case Convicted():
             convicted = Conviction(event.cause, event.winner, event.refund, block)
-            return replace(life, state=State.CONVICTED, conviction=convicted, since=block)
+            return {"state": State.CONVICTED, "conviction": convicted, "since": block}
         case Cancelled():
-            return replace(life, state=State.CANCELLED, since=block)
+            return {"state": State.CANCELLED, "since": block}
         case Expired():
-            return replace(life, state=State.EXPIRED, since=block)
+            return {"state": State.EXPIRED, "since": block}
         case _:
-            return life
+            return {}
 
 
-def _beside(life: Life, event: Event) -> Life:
+def _beside(life: Life, event: Event) -> dict[str, Any]:
     """What happens beside them: answers, games, demands, and payments after the end."""
     match event:
         case Answered():
@@ -326,30 +327,30 @@ def _beside(life: Life, event: Event) -> Life:
         case Settled(slot=slot) if slot - 1 in life.answers:
             return _answered(life, replace(life.answers[slot - 1], settled=event.amount))
         case Demanded():
-            return replace(life, demanded=event)
+            return {"demanded": event}
         case Shown():
-            return replace(life, shown=True)
+            return {"shown": True}
         case Slashed() if life.conviction is not None:
             slash = (event.slash_id, event.shares)
-            return replace(life, conviction=replace(life.conviction, slash=slash, slashed_at=event.place.block))
+            return {"conviction": replace(life.conviction, slash=slash, slashed_at=event.place.block)}
         case Paid() if life.conviction is not None:
-            return replace(life, conviction=replace(life.conviction, paid=event.share))
+            return {"conviction": replace(life.conviction, paid=event.share)}
         case Opened() | Challenged() | Moved() | Ended() | GameEnded() | BondReturned():
             return _played(life, event)
         case _:
-            return life
+            return {}
 
 
-def _answered(life: Life, answer: Answer) -> Life:
-    return replace(life, answers={**life.answers, answer.index: answer})
+def _answered(life: Life, answer: Answer) -> dict[str, Any]:
+    return {"answers": {**life.answers, answer.index: answer}}
 
 
-def _played(life: Life, event: _Played) -> Life:
+def _played(life: Life, event: _Played) -> dict[str, Any]:
     """The market and the game tell of a challenge each on its own, in one transaction."""
     game = life.games.get(event.game_id)
     if game is None:
         if not isinstance(event, Opened | Challenged):
-            return life
+            return {}
         game = Game(event.game_id, event.challenger, 0, event.place)
     match event:
         case Challenged():
@@ -362,4 +363,4 @@ def _played(life: Life, event: _Played) -> Life:
             game = replace(game, executor_lost=event.executor_lost, counted=True)
         case BondReturned():
             game = replace(game, returned=True)
-    return replace(life, games={**life.games, game.number: game})
+    return {"games": {**life.games, game.number: game}}

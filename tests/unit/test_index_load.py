@@ -1,0 +1,125 @@
+"""What keeps a gateway's index fast when tasks are many: how it reads, writes and counts, not how long that takes."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy.event import listen, remove
+from sqlmodel import select
+
+from eigentensor.chain import Changes, Head, Network, Reader
+from eigentensor.chain.history import EVENTS
+from eigentensor.task import Event
+from eigentensor_aggregator.queries import RECENT, Queries
+from eigentensor_aggregator.store import Recent, Store
+from eigentensor_aggregator.tables import TaskRow
+from support.stories.crowd import Crowd, node_of
+
+CROWD = Crowd(tasks=600, operators=6, per_block=10)
+MOST = 1_000  #: logs that the node gives at once
+
+
+@pytest.fixture(scope="module")
+def read() -> list[Changes]:
+    """The whole history, from a node that refuses to answer with more than it likes."""
+    server = node_of(CROWD, MOST)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        network = Network("crowd", f"http://127.0.0.1:{server.server_address[1]}", "", CROWD.deployment)
+        history, heads, read = Reader(network).history, list[Head](), list[Changes]()
+        while not read or not read[-1].complete:
+            read.append(history.changes(heads))
+            heads += read[-1].heads
+        return read
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store("sqlite://", CROWD.deployment)
+    yield store
+    store.close()
+
+
+def events(read: list[Changes]) -> list[Event]:
+    return [event for changes in read for event in changes.events]
+
+
+def test_a_node_is_asked_for_as_many_blocks_as_it_has_answers_for(read: list[Changes]) -> None:
+    """A node that refuses the first question is asked for half as much, and everything is read once."""
+    assert len(events(read)) == sum(1 for _ in CROWD.logs(0, CROWD.head)) > MOST
+    places = [event.place for event in events(read)]
+    assert places == sorted(set(places))
+    assert max(len(changes.events) for changes in read) <= MOST < EVENTS
+
+
+def statements(store: Store, changes: Changes) -> int:
+    asked = Counter[str]()
+
+    def note(*_: object) -> None:
+        asked["statements"] += 1
+
+    listen(store.engine, "before_cursor_execute", note)
+    store.apply(changes)
+    remove(store.engine, "before_cursor_execute", note)
+    return asked.total()
+
+
+def test_twice_as_much_is_written_by_as_many_statements(store: Store, read: list[Changes]) -> None:
+    happened, heads = events(read), read[-1].heads[-1:]
+    first, second = (event.place.block for event in (happened[len(happened) // 4], happened[len(happened) // 2]))
+    parts = [tuple(e for e in happened if a < e.place.block <= b) for a, b in ((0, 1), (1, first), (first, second))]
+    for part in parts[:2]:
+        store.apply(Changes(None, part, heads, complete=False))
+    some = statements(store, Changes(None, parts[2], heads, complete=False))
+    rest = tuple(event for event in happened if event.place.block > second)
+    assert len(rest) > 1.5 * len(parts[2])
+    assert statements(store, Changes(None, rest, heads, complete=True)) <= some + 2
+
+
+def test_what_is_known_goes_on_with_the_last_events_and_is_not_read_again(store: Store, read: list[Changes]) -> None:
+    asked: list[str] = []
+
+    def note(_: object, __: object, statement: str, *___: object) -> None:
+        asked.append(statement)
+
+    listen(store.engine, "before_cursor_execute", note)
+    for changes in read:
+        store.apply(changes)
+    remove(store.engine, "before_cursor_execute", note)
+    of_tasks = [one for one in asked if one.startswith("SELECT") and "FROM events" in one]
+    assert len(of_tasks) <= CROWD.operators  # theirs, when they joined
+    fresh = Store("sqlite://", CROWD.deployment)
+    try:
+        fresh.apply(Changes(None, tuple(events(read)), read[-1].heads, complete=True))
+        some = [CROWD.uuid(task).hex() for task in range(0, CROWD.tasks, 7)]
+        assert [store.task(task) for task in some] == [fresh.task(task) for task in some]
+    finally:
+        fresh.close()
+
+
+def test_counts_and_what_operators_did_of_late_are_those_of_the_rows(store: Store, read: list[Changes]) -> None:
+    """Also after a reorganisation has taken half of it back."""
+    for changes in read:
+        store.apply(changes)
+    half = CROWD.head // 2
+    for changes in (Changes(None, (), (), complete=True), Changes(half, (), (Head(half, b"h" * 32),), complete=True)):
+        store.apply(changes)
+        queries = Queries(store)
+        with store.session() as session:
+            rows = session.exec(select(TaskRow)).all()
+        states = Counter(row.state for row in rows)
+        assert {state: count for state, count in queries.counts().items() if count} == states
+        newest = sorted(rows, key=lambda row: (row.posted_block, row.posted_index), reverse=True)
+        for view in queries.operators():
+            own = [row for row in newest if row.executor == view.row.operator]
+            assert view.executed == Counter(row.state for row in own)
+            assert view.paid == sum(row.paid_gwei or 0 for row in own) * 10**9
+            lives = [life for row in own[:RECENT] if (life := store.task(row.task)) is not None]
+            assert view.accepted == [Recent(v.price, v.accepted_at, v.committed_at) for v in lives]  # type: ignore[arg-type]
+            assert queries.operator(view.row.operator) == view
