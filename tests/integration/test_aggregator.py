@@ -291,13 +291,15 @@ def test_a_reorganised_accept_is_taken_back(
     daemon.turn()
     assert get(url, f"/v1/tasks/{task}")["state"] == "accepted"
     anvil.rollback(3)
+    anvil.mine()
     daemon.turn()
     view = get(url, f"/v1/tasks/{task}")
     assert (view["state"], view["executor"], len(view["events"])) == ("open", None, 1)
     client.market.cancel(order)
     daemon.turn()
     assert get(url, f"/v1/tasks/{task}")["state"] == "cancelled"
-    anvil.rollback(2)
+    anvil.rollback(3)
+    anvil.mine()
     daemon.turn()
     get(url, f"/v1/tasks/{task}", 404)
     assert "et_reorganisations_total 2.0" in httpx.get(url + "/metrics").text
