@@ -3,8 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +13,15 @@ from eigentensor.chain import Chain, Head, Network, Reader
 from eigentensor.chain.sender import Message, Sender
 from eigentensor.errors import ChainError, Unreachable
 from eigentensor.task import Order
-from eigentensor.task.events import Deposited, Event
+from eigentensor.task.events import Deposited, Event, Moved
+from eigentensor_aggregator.daemon import PRUNE, Daemon
+from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.watch.machine import Act, Verdict
 from eigentensor_local.anvil import Anvil
-from support.hostile.node import Answers, Says, balanced, false_node, late, true
+from support.hostile.node import Answers, Says, balanced, counting, false_node, late, true
+from support.stories.game_table import Table
+from support.stories.players import Dispute, lying
 
 Orders = Callable[..., Order]
 DEEP = 32  #: blocks of the longest reorganisation
@@ -65,8 +72,8 @@ def test_of_a_pair_that_disagrees_every_event_is_read_once_and_nothing_is_taken_
     with pair(network) as both:
         follower = Follower(both, heads)
         for amount in range(1, 13):
-            client.market.deposit(client.address, amount)
             anvil.mine(step - 1)
+            client.market.deposit(client.address, amount)
             follower.look()
         newest = client.node.head()
         for _ in range(20):
@@ -190,3 +197,48 @@ def test_a_reorganisation_of_many_blocks_is_followed_and_what_it_threw_out_is_se
     follower.look()
     assert follower.events == list(Reader(network).history.events(0))
     assert [chain.node.transaction_count(chain.address) for chain, _ in sent] == [count + 1 for _, count in sent]
+
+
+def test_who_follows_a_market_asks_once_at_each_look_and_once_for_each_block(
+    anvil: Anvil, network: Network, client: Chain, tmp_path: Path
+) -> None:
+    """What `scripts/bench node` measures of aggregators and watchers, and what bounds it."""
+    asked: Counter[str] = Counter()
+    with counting(network.rpc_url, asked) as url, closing(store_of(network, tmp_path)) as store:
+        network = replace(network, rpc_url=url)
+        with Chain(network, client.account, tmp_path / "relay.sqlite") as chain:
+            daemon = Daemon(Reader(network), store, Metrics(Act, Verdict), chain, poll=60)
+            daemon.turn()
+            asked.clear()
+            for _ in range(PRUNE // 2):
+                anvil.mine()
+                for _ in range(3):
+                    daemon.turn()
+            daemon.stop()
+    assert daemon.block == client.node.block_number()
+    assert asked == {"eth_getBlockByNumber": 3 * (PRUNE // 2), "eth_getLogs": PRUNE // 2}
+
+
+def test_a_move_whose_receipt_a_node_does_not_have_holds_nothing_up(
+    table: Table, network: Network, spoiled: Callable[[Says], Network], tmp_path: Path
+) -> None:
+    def says(method: str, told: bytes) -> tuple[int, bytes]:
+        nothing = json.dumps({"jsonrpc": "2.0", "id": 0, "result": None}).encode()
+        return 200, nothing if method == "eth_getTransactionReceipt" else told
+
+    dispute = Dispute(table, "long sum", lying)
+    dispute.turns()
+    with closing(store_of(network, tmp_path)) as store:
+        daemon = Daemon(Reader(spoiled(says)), store, Metrics(Act, Verdict), None, poll=60)
+        for _ in range(200):
+            with suppress(ChainError):
+                daemon.turn()
+            if daemon.block == table.client.node.block_number():
+                break
+        moves = [sent for event, sent in store.moves(dispute.task.hex()) if isinstance(event, Moved)]
+        daemon.stop()
+    assert moves and set(moves) == {None}
+
+
+def store_of(network: Network, folder: Path) -> Store:
+    return Store(f"sqlite:///{folder / 'a.sqlite'}", network.deployment)

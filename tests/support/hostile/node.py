@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,11 +55,27 @@ def balanced(*nodes: Answers) -> Iterator[str]:
         yield url
 
 
+@contextmanager
+def counting(url: str, asked: Counter[str]) -> Iterator[str]:
+    """The address of a node as it is; counts what it is asked, by methods."""
+    whole = true(url)
+
+    def answered(questions: Any) -> tuple[int, bytes]:
+        each = [questions] if isinstance(questions, dict) else questions
+        asked.update(question["method"] for question in each)
+        return 200, json.dumps(whole(questions)).encode()
+
+    with _listening(answered, {}) as counted:
+        yield counted
+
+
 def true(url: str) -> Answers:
     """A node as it is."""
 
+    connection = requests.Session()
+
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
-        told: dict[str, Any] = requests.post(url, json=asked, timeout=30).json()
+        told: dict[str, Any] = connection.post(url, json=asked, timeout=30).json()
         return told
 
     return answer
