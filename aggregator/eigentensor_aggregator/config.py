@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eigentensor.chain import Tokens
 from eigentensor.errors import ConfigError
+from eigentensor.pace import between_looks
 
 Model = TypeVar("Model", bound=BaseSettings)
 
@@ -55,7 +56,12 @@ class Settings(BaseSettings):
         None, description="V3 keystore of the account that pays for messages; none: send none"
     )
     password_file: Path | None = Field(None, description="file with the keystore's password")
-    poll: float = Field(0.5, gt=0, le=60, description="seconds between questions to the chain")
+    poll: float | None = Field(
+        None,
+        gt=0,
+        le=60,
+        description="seconds between looks at the chain; an eighth of a block, 0.5 to 2, unless given",
+    )
     max_blob: int = Field(16 << 30, gt=0, description="bytes of the largest blob")
     max_stored: int = Field(256 << 30, gt=0, description="bytes of all blobs together")
     peers: str = Field("", description="URLs of other gateways, with commas, that damaged blobs are fetched from")
@@ -70,6 +76,11 @@ class Settings(BaseSettings):
     public_rpc_url: str | None = Field(None, description="rpc_url told to clients; the network's own if it is local")
 
     watch: Watch = Field(Watch.model_validate({}), description="results that it re-executes itself, and challenges")
+
+    @property
+    def between_looks(self) -> float:
+        """Seconds between two looks at the chain."""
+        return self.poll or between_looks(self.watch.block_seconds)
 
     @property
     def database_url(self) -> str:
@@ -107,8 +118,18 @@ class WatchSettings(BaseSettings, Watch):
     )
     keystore: Path | None = Field(None, description="V3 keystore of the account that challenges; none: only tell")
     password_file: Path | None = Field(None, description="file with the keystore's password")
-    poll: float = Field(0.5, gt=0, le=60, description="seconds between questions to the chain")
+    poll: float | None = Field(
+        None,
+        gt=0,
+        le=60,
+        description="seconds between looks at the chain; an eighth of a block, 0.5 to 2, unless given",
+    )
     max_fee_gwei: float = Field(1000, gt=0, description="the most that a unit of gas may cost")
+
+    @property
+    def between_looks(self) -> float:
+        """Seconds between two looks at the chain."""
+        return self.poll or between_looks(self.block_seconds)
 
 
 def settings_of(model: type[Model], flags: Mapping[str, Any]) -> Model:

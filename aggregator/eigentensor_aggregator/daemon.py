@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,8 @@ from eigentensor_aggregator.store import Store
 PAUSE = 256
 #: Blocks between two looks for seats that no stake covers.
 PRUNE = 64
+#: Rounds in which a receipt is asked for that the node should have.
+LOOKS = 8
 _log = structlog.get_logger(__name__)
 K = TypeVar("K")
 
@@ -83,6 +86,7 @@ class Daemon:
         self._turning = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="daemon")
         self._seen = time.monotonic()
+        self._missing: Counter[bytes] = Counter()
         self._pauses: dict[Key, Pause] = {}
         self._batch_pauses: dict[BatchKey, Pause] = {}
         self._capped = False
@@ -196,7 +200,9 @@ class Daemon:
     def _catch_up(self) -> bool:
         changes = self._reader.history.changes(self._store.heads(), calls=True)
         moves = {event.place.transaction for event in changes.events if isinstance(event, MOVES)}
-        self._store.apply(changes, {transaction: self._sent(transaction) for transaction in moves})
+        known = {transaction: self._sent(transaction) for transaction in moves}
+        self._store.apply(changes, {transaction: sent for transaction, sent in known.items() if sent is not None})
+        self._missing.clear()
         if changes.rolled_back_to is not None:
             self._metrics.reorganisations.inc()
             _log.warning("chain was reorganised", back_to=changes.rolled_back_to)
@@ -221,10 +227,14 @@ class Daemon:
             self._metrics.games.set(self._queries.open_games())
         return changes.complete
 
-    def _sent(self, transaction: bytes) -> Sent:
+    def _sent(self, transaction: bytes) -> Sent | None:
+        """Who sent a transaction; None where the node never has its receipt: nothing waits for that longer."""
         receipt = self._reader.node.receipt(transaction)
         if receipt is None:
-            raise ChainError("a transaction left the chain while its block was read", fix="The next round reads again.")
+            self._missing[transaction] += 1
+            if self._missing[transaction] > LOOKS:
+                return None
+            raise ChainError("there is no receipt of a transaction in the chain", fix="The next round asks again.")
         return Sent(str(receipt["from"]), receipt["gasUsed"])
 
     def _send(self, chain: Chain, action: Action) -> None:

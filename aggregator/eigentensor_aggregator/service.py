@@ -71,7 +71,9 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
             fetched = settings.data / "watched"
             watch = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, logged)).turn
         feed = Feed()
-        daemon = Daemon(reader, store, metrics, chain, settings.poll, watch, taking=blobs.count, tell=telling(feed))
+        daemon = Daemon(
+            reader, store, metrics, chain, settings.between_looks, watch, taking=blobs.count, tell=telling(feed)
+        )
         health = Health(store.is_well, blobs.is_well)
         metrics.well.set_function(health.is_well)
         metrics.lag.set_function(lambda: daemon.silence)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from eigentensor_client.task_view import TaskView
 
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
+POLL_HERE, POLL = 0.2, 2.0  # seconds between two looks at a task, on a local chain and elsewhere
 
 
 class Tasks:
@@ -32,7 +33,7 @@ class Tasks:
         """Asks nothing yet; closing it closes the connection to the gateway."""
         self.network, self.address = network, address
         self.chain, self.gateway = chain, gateway
-        self.poll = 0.2 if network.is_local else 2.0
+        self.poll = POLL_HERE if network.is_local else POLL
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigentensor import spending
+from eigentensor import spending, traces
 from eigentensor.chain import (
     Chain,
     Goal,
@@ -89,9 +89,11 @@ class Devnet:
         return max(STAKE, Reader(self.network).stake.seat_stake() * -(-others // 2))
 
     def environment(self, folder: Path, settings: Settings) -> dict[str, str]:
-        """What a daemon sees: this network, a blob cache and a folder for temporary files of its own, its settings."""
+        """What a daemon sees: this network, a blob cache and a folder for temporary files of its own, its settings, and
+        whom it tells of its part in tasks."""
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("EIGENTENSOR_")}
+        ours = {name for name in os.environ if name.startswith("EIGENTENSOR_") and name != traces.COLLECTOR}
+        kept = {name: value for name, value in os.environ.items() if name not in ours}
         own = {
             "EIGENTENSOR_NETWORK": self.path,
             "EIGENTENSOR_CACHE_DIR": folder / "cache",
@@ -129,6 +131,7 @@ class Devnet:
             "EIGENTENSOR_AGGREGATOR_PORT": self.network.gateway_url.rpartition(":")[2],
             "EIGENTENSOR_AGGREGATOR_KEYSTORE": folder / "relay.json",
             "EIGENTENSOR_AGGREGATOR_PASSWORD_FILE": folder / "password",
+            "EIGENTENSOR_AGGREGATOR_WATCH_BLOCK_SECONDS": str(self.block_time),
             **(more or {}),
         }
         return self._start("aggregator", ["aggregator", "run"], self.environment(folder, settings), AGGREGATOR_READY)

@@ -155,7 +155,7 @@ def drain(
         note("accepts nothing more")
     while (left := unfinished(settings)) and wait:
         note(f"{len(left)} tasks unfinished")
-        time.sleep(settings.poll_seconds)
+        time.sleep(settings.poll)
     names = [uuid.hex() for uuid in left]
     fields: schemas.OperatorDrain = {
         "schema": "eigentensor.operator-drain/1",

@@ -17,6 +17,7 @@ from eigentensor.chain import Network, Tokens, load_account, to_wei
 from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
 from eigentensor.economics.pricing import Pricing
 from eigentensor.errors import ConfigError
+from eigentensor.pace import between_looks
 from eigentensor_operator.policy import Policy
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Settings(BaseSettings):
     calls_each: int = Field(32, gt=0)
 
     block_seconds: float = Field(12, gt=0, allow_inf_nan=False)
-    poll_seconds: float = Field(0.5, gt=0)
+    poll_seconds: float | None = Field(None, gt=0)
     max_fee_gwei: float = Field(1000, gt=0)
     host: str = "127.0.0.1"
     port: int = Field(9091, ge=0, le=65535)
@@ -156,6 +157,11 @@ class Settings(BaseSettings):
             raise ConfigError(
                 f"{name}: {first['msg']}", fix=f"Set --{name.replace('_', '-')} or EIGENTENSOR_OPERATOR_{name.upper()}."
             ) from None
+
+    @property
+    def poll(self) -> float:
+        """Seconds between two looks at the chain."""
+        return self.poll_seconds or between_looks(self.block_seconds)
 
     @property
     def journal(self) -> Path:

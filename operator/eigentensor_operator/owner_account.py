@@ -117,10 +117,10 @@ def opened(settings: Settings, owner: str | None) -> Iterator[OwnerAccount]:
         reader.node.check()
         address = checked_address(owner, "--owner")
         head(network.name, address)
-        yield OwnerAccount(reader, address, settings.poll_seconds)
+        yield OwnerAccount(reader, address, settings.poll)
         return
     account = settings.account()
     head(network.name, account.address)
     sent = settings.data_dir / "owner-transactions.sqlite"
     with _resumable(), alone(settings.data_dir), Chain(network, account, sent) as chain:
-        yield OwnerAccount(chain, account.address, settings.poll_seconds)
+        yield OwnerAccount(chain, account.address, settings.poll)

@@ -1,5 +1,6 @@
 """Where the operator stands, as the chain says."""
 
+import math
 from dataclasses import replace
 
 from eigentensor import chain as c
@@ -9,18 +10,24 @@ from eigentensor_operator.policy import Backing, Policy, Standing
 from eigentensor_operator.state import Operator
 
 ASK = 8  #: blocks after which the chain is asked again where no event said that anything changed
+_SECONDS, _MOST = 16.0, 64  # that takes at least so long, or so many blocks where they are faster
 
 
 def standing_at(chain: c.Chain, operator: Operator, block: int, *, quiet: bool) -> Standing:
     """Where the operator stands at the head `block`. Raises ChainError.
 
-    `quiet`: since it was read last the market showed no event. Then it is not asked again for ASK blocks, unless
+    `quiet`: since it was read last the market showed no event. Then it is not asked again for `rest` blocks, unless
     something is to be weighed: that a block is there, and all that follows from it, costs no question.
     """
-    last = operator.standing
-    if last is not None and quiet and last.asked <= block < last.asked + ASK and not operator.is_weighing:
+    last, rested = operator.standing, rest(operator.policy)
+    if last is not None and quiet and last.asked <= block < last.asked + rested and not operator.is_weighing:
         return replace(last, block=block)
     return standing_of(chain, operator.policy, block, chain.address, last)
+
+
+def rest(policy: Policy) -> int:
+    """Blocks after which the chain is asked again where no event said that anything changed."""
+    return min(_MOST, max(ASK, math.ceil(_SECONDS / policy.block_seconds)))
 
 
 def deadlines_of(chain: c.Reader, operator: Operator) -> dict[bytes, int]:
@@ -32,7 +39,7 @@ def deadlines_of(chain: c.Reader, operator: Operator) -> dict[bytes, int]:
 def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: Standing | None = None) -> Standing:
     """Where the operator stands at the head `block`, if `signer` acts for it. Raises ChainError.
 
-    What EigenLayer says of all that backs it is taken from `last` where that was asked less than ASK blocks ago and
+    What EigenLayer says of all that backs it is taken from `last` where that was asked less than `rest` blocks ago and
     the operator has the same seats, as the same member or stranger.
     """
     operator, delay = policy.operator, chain.stake.stake_delay()
@@ -50,7 +57,7 @@ def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: 
         gas_price=chain.node.gas_price(), asked=block,
     )  # fmt: skip
     same = last is not None and (last.seats, last.member) == (standing.seats, standing.member)
-    if last is not None and same and last.backing.asked <= block < last.backing.asked + ASK:
+    if last is not None and same and last.backing.asked <= block < last.backing.asked + rest(policy):
         return replace(standing, backing=last.backing)
     return replace(standing, backing=_backing_of(chain, operator, block))
 

@@ -73,7 +73,7 @@ def serve(settings: Settings) -> None:
         policy = replace(policy, calls=url)
         steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
         daemon = Daemon(
-            chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
+            chain, store, steps, policy, metrics, settings.drain_file, settings.poll,
             lambda: log.info(
                 "ready", operator=operator, signer=account.address, network=network.name, node_port=node.port
             ),

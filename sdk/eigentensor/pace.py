@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+_LOOKS = 8  # at each block
+_OFTEN, _SELDOM = 0.5, 2.0  # seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -31,3 +34,8 @@ class Pace:
 
 
 UNKNOWN = Pace()  #: where nobody asked a chain
+
+
+def between_looks(block_seconds: float) -> float:
+    """Seconds between two looks at a chain whose blocks take so long: few to be in time, few enough for the node."""
+    return min(_SELDOM, max(_OFTEN, block_seconds / _LOOKS))

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
+from eigentensor import traces
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import anvil_account
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Work
 from eigentensor_local.devnet import Devnet, Party, devnet
+from support.collector import Told, collector
 from support.stories.clock import Clock
 
 
@@ -32,7 +34,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="package")
-def net(home: Path) -> Iterator[Devnet]:
+def told(home: Path) -> Iterator[Told]:
+    """What every daemon, and every command, tells of its part in tasks, soon after it."""
+    with collector() as told, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(traces.COLLECTOR, told.url)
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")  # milliseconds
+        yield told
+
+
+@pytest.fixture(scope="package")
+def net(home: Path, told: Told) -> Iterator[Devnet]:
     """A chain, its contracts, an aggregator."""
     with devnet(block_time=None) as running:
         yield running

@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
-from eigentensor import reference
+from eigentensor import reference, traces
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import Admission, Chain, to_wei
 from eigentensor.economics import WAD, bond, collateral, penalty
@@ -36,7 +36,9 @@ from eigentensor_client.orders import Terms, Work, escrow_of
 from eigentensor_client.task_view import TaskView
 from eigentensor_local.actors import SilentOperator
 from eigentensor_local.devnet import Devnet, Party
+from support.collector import Told
 from support.stories.clock import Clock
+from support.stories.daemons import start_watcher
 
 TERMS = Terms(to_wei("0.05"), ramp=0, check_rate=WAD // 20, exec=60, accept_within=100)
 OWN = {"Posted", "Accepted", "Committed", "Revealed", "Closed"}  # events of a task that nobody checks
@@ -237,9 +239,19 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(
     assert (failed.refund, failed.penalty) == (escrow_of(task.order), h)
 
 
+@pytest.fixture
+def telling(told: Told) -> Iterator[Told]:
+    """The client here tells of its part, too."""
+    traces.begin("client")
+    yield told
+    traces.end()
+
+
 def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
-    client: Client, net: Devnet, operators: list[Party], work: Work, capsys: pytest.CaptureFixture[str]
+    client: Client, net: Devnet, operators: list[Party], work: Work, telling: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    watcher = net.party("watcher")
+    start_watcher(net, watcher, tells=True)
     liar = net.party("liar")
     net.join(liar)
     net.start_operator(liar, lies=True).wait_ready()
@@ -278,6 +290,26 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
     assert shown["body"] and "escrow back" in shown["follows"]
     explained = as_json(capsys, "task", "explain", task.uuid)
     assert explained["now"]["stage"] == "convicted"
+    is_one_trace(telling, bytes.fromhex(task.uuid))
+    net.processes[watcher.name].stop()
+
+
+def is_one_trace(told: Told, task: bytes) -> None:
+    """From the post of a lie to its verdict, over all who had a part in it; each span hangs under another one, and the
+    first is the post."""
+    wanted = {
+        ("client", "post"), ("client", "accepted"), ("operator", "fetch"), ("operator", "execute"),
+        ("operator", "commit"), ("operator", "answer"), ("operator", "reveal"), ("operator", "play"),
+        ("operator", "slash"), ("aggregator", "GET /v1/blobs"), ("watcher", "look"),
+    }  # fmt: skip
+    end = time.monotonic() + LONG
+    while missing := wanted - {(service, span.name) for service, span in told.of(task[:16])}:
+        assert time.monotonic() < end, missing
+        time.sleep(0.1)
+    spans = [span for _, span in told.of(task[:16])]
+    roots = [span for span in spans if not span.parent_span_id]
+    assert [(span.name, span.span_id) for span in roots] == [("post", task[16:24])]
+    assert {span.parent_span_id for span in spans} - {span.span_id for span in spans} == {b""}
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

@@ -55,13 +55,14 @@ def post(client: Chain, order: Order) -> str:
     return order_uuid(order, client.deployment.domain).hex()
 
 
-def execute(anvil: Anvil, operator: Chain, order: Order) -> None:
+def execute(anvil: Anvil, operator: Chain, order: Order) -> int:
+    """Up to the reveal; its block."""
     task = order_uuid(order, operator.deployment.domain)
     operator.market.accept(operator.address, order)
     c = commitment(operator.deployment.domain, task, operator.address, 0, ROOT, SALT)
     operator.market.commit(operator.address, task, c)
     pass_seed(anvil, operator, order, drawn=False)
-    operator.market.reveal(order, Opening(task, ROOT, SALT))
+    return operator.market.reveal(order, Opening(task, ROOT, SALT)).block
 
 
 def escrow(order: Order) -> int:
@@ -291,13 +292,15 @@ def test_a_reorganised_accept_is_taken_back(
     daemon.turn()
     assert get(url, f"/v1/tasks/{task}")["state"] == "accepted"
     anvil.rollback(3)
+    anvil.mine()
     daemon.turn()
     view = get(url, f"/v1/tasks/{task}")
     assert (view["state"], view["executor"], len(view["events"])) == ("open", None, 1)
     client.market.cancel(order)
     daemon.turn()
     assert get(url, f"/v1/tasks/{task}")["state"] == "cancelled"
-    anvil.rollback(2)
+    anvil.rollback(3)
+    anvil.mine()
     daemon.turn()
     get(url, f"/v1/tasks/{task}", 404)
     assert "et_reorganisations_total 2.0" in httpx.get(url + "/metrics").text
@@ -312,8 +315,8 @@ def test_a_restarted_aggregator_goes_on_where_it_stopped(
     task = post(client, order)
     first.turn()
     first.stop()
-    execute(anvil, operator, order)
-    anvil.rollback(1)
+    revealed = execute(anvil, operator, order)
+    anvil.rollback(client.node.block_number() + 1 - revealed)  # an aggregator may have sent a seed behind it
     anvil.mine(70)
     url, second = serve(settings)
     second.turn()
@@ -339,8 +342,8 @@ def test_of_two_on_one_database_one_leads_and_the_other_serves_until_it_takes_ov
     assert "et_leads 0.0" in httpx.get(other + "/metrics").text
     refused = httpx.put(f"{other}/v1/blobs/{'0' * 64}", content=b"")
     assert (refused.status_code, refused.json()["code"]) == (503, "StandsBy")
-    execute(anvil, operator, order)
-    anvil.rollback(1)
+    revealed = execute(anvil, operator, order)
+    anvil.rollback(client.node.block_number() + 1 - revealed)  # an aggregator may have sent a seed behind it
     anvil.mine(70)
     first.stop()
     second.turn()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -20,9 +21,14 @@ from eigentensor_local.anvil import STAKE, Anvil
 from eigentensor_local.contracts import DEPLOYER
 from eigentensor_operator import policy as rules
 from eigentensor_operator.alarms import Alarm, alarms_of
+from eigentensor_operator.batches.running import Running
+from eigentensor_operator.batches.steps import Steps as BatchSteps
+from eigentensor_operator.batches.store import BatchStore
 from eigentensor_operator.case import Case
+from eigentensor_operator.lanes import Lane
+from eigentensor_operator.metrics import Metrics
 from eigentensor_operator.policy import Claims, Code, Policy, Reason
-from eigentensor_operator.reading import ASK, standing_at, standing_of
+from eigentensor_operator.reading import ASK, rest, standing_at, standing_of
 from eigentensor_operator.state import Operator
 from support.stories.core import AGREEABLE, act_as, core, message, put_behind_a_proxy, upgrade
 from support.stories.market import Orders
@@ -71,19 +77,26 @@ def test_the_core_is_asked_again_after_some_blocks_and_at_once_when_seats_or_mem
 
 
 def test_a_quiet_block_costs_two_requests_and_one_in_which_something_is_weighed_all(
-    operator: Chain, anvil: Anvil, policy: Policy, order: Order
+    operator: Chain, anvil: Anvil, policy: Policy, order: Order, tmp_path: Path
 ) -> None:
     """INVARIANTS 25, 26: the number of the newest block is always the chain's own."""
     anvil.mine()
     heads = list(operator.history.changes().heads)
     me = Operator(policy, standing=standing_of(operator, policy, heads[-1].number, operator.address))
     assert me.standing is not None
+    metrics, store = Metrics("TOKEN"), BatchStore(tmp_path / "batches.sqlite")
+    hands = BatchSteps(operator, None, None, None, tmp_path / "draining", me.policy.operator)  # type: ignore[arg-type]
+    batches = Running(operator, store, hands, policy, metrics, None)
+    batches.start(lambda _: None, Lane("device", 1), heads[-1])
+    batches.stands(me)
     anvil.mine()
     with requests() as asked:
         changes = operator.history.changes(heads)
         (head,) = changes.heads
         standing = standing_at(operator, me, head.number, quiet=not changes.events)
+        batches.stands(replace(me, standing=standing))
     assert asked == ["eth_getBlockByNumber", "eth_getLogs"]
+    batches.close()
     assert standing == replace(me.standing, block=heads[-1].number + 1)
     with requests() as asked:
         assert operator.history.changes([head]).heads == ()
@@ -98,6 +111,9 @@ def test_a_quiet_block_costs_two_requests_and_one_in_which_something_is_weighed_
     ):
         assert standing_at(operator, known, block, quiet=quiet).asked == block
     assert standing_at(operator, me, heads[-1].number - 1, quiet=True).asked == heads[-1].number - 1  # rolled back
+    quick, first = replace(me, policy=replace(policy, block_seconds=1.0)), me.standing.asked
+    asked_at = [standing_at(operator, quick, first + blocks, quiet=True).asked - first for blocks in (15, 16)]
+    assert asked_at == [0, 16] and rest(replace(policy, block_seconds=0.2)) == 64
 
 
 def test_a_queued_withdrawal_is_told_and_what_is_left_limits_what_is_accepted(operator: Chain, look: Look) -> None:
@@ -179,7 +195,8 @@ def requests() -> Iterator[list[str]]:
     stream = httpx.Client.stream
 
     def noted(http: httpx.Client, method: str, url: str, **how: Any) -> AbstractContextManager[httpx.Response]:
-        asked.append(json.loads(how["content"])["method"])
+        questions = json.loads(how["content"])
+        asked.extend(one["method"] for one in (questions if isinstance(questions, list) else [questions]))
         return stream(http, method, url, **how)
 
     with patch.object(httpx.Client, "stream", noted):

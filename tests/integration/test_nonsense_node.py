@@ -105,6 +105,7 @@ def test_no_command_shows_a_traceback(
 ) -> None:
     response = KINDS["nothing"]
     monkeypatch.chdir(home)
+    monkeypatch.setattr(rpc, "PATIENCE", 0)
     with false_node(lambda *_: response) as url:
         path = replace(network, rpc_url=url).save(home / "network.json")
         monkeypatch.setenv("EIGENTENSOR_NETWORK", str(path))

@@ -1,14 +1,16 @@
 """Several nodes of a chain: who fails, answers nonsense, is asked too often or is behind is asked after the others."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from email.utils import formatdate
 
 import pytest
 
-from eigentensor.chain import Chain, Network, Reader, anvil_account
+from eigentensor.chain import Chain, Network, Reader, anvil_account, rpc
 from eigentensor.errors import Unreachable
 from eigentensor_local.anvil import Anvil
 from support.hostile.node import Says, false_node
@@ -52,6 +54,7 @@ BAD: dict[str, Says] = {
     "500": lambda method, true: (500, true),
     "nonsense": lambda method, true: (200, b"<html>"),
     "behind": behind(9),
+    "another question's": lambda method, true: (200, json.dumps(json.loads(true) | {"id": 10**9}).encode()),
 }
 
 
@@ -76,8 +79,9 @@ def test_a_node_that_does_not_serve_is_asked_after_the_others(nodes: Nodes, netw
 
 
 def test_where_none_serves_the_last_one_says_why_and_where_all_are_behind_they_are_believed(
-    nodes: Nodes, network: Network
+    nodes: Nodes, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rpc, "PATIENCE", 0)
     with pytest.raises(Unreachable, match="HTTP 429"):
         Reader(nodes(BAD["500"], BAD["429"])).node.block_number()
     node = Reader(nodes(behind(9), behind(9))).node
@@ -102,3 +106,54 @@ def test_messages_are_mined_once_over_nodes_that_fail_in_turn(nodes: Nodes, anvi
             chain.token.approve(chain.deployment.task_market, amount)
     assert client.node.transaction_count(client.address) == before + 5
     assert min(turn.values()) > 5
+
+
+def test_a_node_is_the_first_again_when_it_has_rested(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc, "_FIRST", 0.05)
+    asked: list[str] = []
+
+    def named(name: str, status: Callable[[], int]) -> Says:
+        def says(_: str, true: bytes) -> tuple[int, bytes]:
+            asked.append(name)
+            return status(), true
+
+        return says
+
+    node = Reader(nodes(named("first", lambda: 502 if len(asked) < 2 else 200), named("other", lambda: 200))).node
+    node.block_number()
+    while asked[-1] == "other":
+        node.block_number()
+        time.sleep(0.01)
+    assert asked[:2] == ["first", "other"]
+
+
+@pytest.mark.parametrize(("said", "least"), [("1", 1.0), ("a date", 1.0), ("soon", 0.5), (None, 0.5)])
+def test_a_node_that_wants_fewer_requests_is_asked_again_when_it_said_and_not_before(
+    network: Network, said: str | None, least: float
+) -> None:
+    times: list[float] = []
+
+    def says(_: str, true: bytes) -> tuple[int, bytes]:
+        times.append(time.monotonic())
+        return (429 if len(times) < 2 else 200), true
+
+    said = formatdate(time.time() + 2, usegmt=True) if said == "a date" else said  # of whole seconds
+    with false_node(says, network.rpc_url, {} if said is None else {"Retry-After": said}) as url:
+        assert Reader(replace(network, rpc_url=url)).node.block_number()
+    assert len(times) == 2 and times[1] - times[0] > least - 0.1
+
+
+def test_a_node_that_never_wants_requests_gets_few(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc, "PATIENCE", 0.5)
+    asked: Counter[str] = Counter()
+
+    def says(method: str, true: bytes) -> tuple[int, bytes]:
+        asked[method] += 1
+        return 429, b""
+
+    with false_node(says, network.rpc_url, {"Retry-After": "3600"}) as url:
+        node = Reader(replace(network, rpc_url=url)).node
+        for _ in range(9):
+            with pytest.raises(Unreachable):
+                node.block_number()
+    assert asked.total() == 1

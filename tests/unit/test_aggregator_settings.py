@@ -38,6 +38,15 @@ def test_a_watcher_of_its_own_looks_at_everything(environment: pytest.MonkeyPatc
     assert WatchSettings().bonds == "0.25"
 
 
+def test_both_look_at_the_chain_by_the_pace_of_its_blocks_unless_they_are_told_to(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    assert (Settings().between_looks, WatchSettings().between_looks) == (1.5, 1.5)
+    environment.setenv("EIGENTENSOR_AGGREGATOR_WATCH_BLOCK_SECONDS", "2")
+    environment.setenv("EIGENTENSOR_WATCH_POLL", "0.05")
+    assert (Settings().between_looks, WatchSettings().between_looks) == (0.5, 0.05)
+
+
 @pytest.mark.parametrize("flags", [["--share", "2"], ["--bonds", "much"], ["--max-memory", "0"]])
 def test_wrong_settings_are_refused_in_words(flags: list[str]) -> None:
     ran = CliRunner().invoke(watch_cli.app, flags)

@@ -29,6 +29,11 @@ def test_a_wrong_setting_is_named_with_its_flag(name: str, value: object) -> Non
     assert f"EIGENTENSOR_OPERATOR_{name.upper()}" in caught.value.fix
 
 
+def test_the_chain_is_looked_at_by_the_pace_of_its_blocks_unless_it_is_told_to() -> None:
+    looks = [Settings.load(**flags).poll for flags in ({}, {"block_seconds": 1}, {"poll_seconds": 0.1})]
+    assert looks == [1.5, 0.5, 0.1]
+
+
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(ConfigError, match="colour"):
         Settings.load(colour="blue")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eigentensor.pace import UNKNOWN, Pace
+from eigentensor.pace import UNKNOWN, Pace, between_looks
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,8 @@ def test_a_block_ahead_says_when_it_comes_and_one_that_is_there_does_not() -> No
     assert pace.blocks(1_000) == "1,000 blocks (about 3 h)"
     assert pace.block(2_400, 2_390) == "block 2400 (about 2 min)"
     assert pace.block(2_390, 2_390) == pace.block(2_390, 2_400) == "block 2390"
+
+
+@pytest.mark.parametrize(("block", "looks"), [(0.2, 0.5), (2, 0.5), (12, 1.5), (600, 2)])
+def test_a_chain_is_looked_at_in_time_and_no_more_often_than_its_node_likes(block: float, looks: float) -> None:
+    assert between_looks(block) == looks

@@ -109,7 +109,7 @@ def alone(settings: WatchSettings, network: Network, report: Callable[[WatchRepo
         metrics = Metrics(Act, Verdict)
         with watching(settings, network, store, metrics, chain, settings.data / "blobs", report) as watcher:
             concerns = partial(_is_reward, chain.address if chain else "")
-            daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher.turn, concerns)
+            daemon = Daemon(reader, store, metrics, chain, settings.between_looks, watcher.turn, concerns)
             daemon.start()
             try:
                 yield chain

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from eigentensor.chain import Chain, Head
+from eigentensor.chain import Balance, Chain, Head
 from eigentensor.channel import Offer
 from eigentensor.channel.events import BatchEvent, ChannelEvent, PoolEvent
 from eigentensor.channel.pools import Pools
@@ -45,6 +45,7 @@ class Running:
         self._chain, self._store, self._steps, self._calls, self._metrics = chain, store, steps, calls, metrics
         self._log = structlog.get_logger()
         self._reported: dict[bytes, BatchState] = {}
+        self._account: Balance | None = None
         self._put: Put | None = None
         pools = Pools(policy.parameters)
         self._fresh = Batches(policy, chain.deployment.channels_domain, pools)
@@ -102,7 +103,9 @@ class Running:
         assert standing is not None
         if self._calls is not None:
             self._calls.advance(standing.block)
-        account = self._chain.channels.balance_of(operator.policy.operator)
+        if self._account is None or standing.asked == standing.block:  # a quiet block costs no question
+            self._account = self._chain.channels.balance_of(operator.policy.operator)
+        account = self._account
         self._feed(
             facts.Head(
                 standing, account.balance, standing.cap - account.collateral, self._serving(), operator.claims,

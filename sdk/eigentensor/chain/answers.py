@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import ChainError
@@ -17,6 +17,19 @@ _SHOWN = 80  # characters
 
 #: Reads a part of an answer. Raises ValueError for what has another form.
 Form = Callable[[Any], Any]
+
+
+class Question(NamedTuple):
+    """A request of JSON-RPC: its number, by which its answer is known, its method and parameters, which are JSON."""
+
+    number: int
+    method: str
+    parameters: Sequence[Any]
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """What a node is sent."""
+        return {"jsonrpc": "2.0", "id": self.number, "method": self.method, "params": self.parameters}
 
 
 class Refusal(Exception):
@@ -88,6 +101,7 @@ _HEADER = {
         ),
         _perhaps(_data),
     ),
+    "transactions": _many(_word),
 }  # fmt: skip
 _BLOCK = _perhaps(_members({"number": _quantity, "timestamp": _quantity, "hash": _word, "parentHash": _word}, _HEADER))
 _TRANSACTION = _perhaps(
@@ -142,21 +156,44 @@ def nonsense(response: object) -> ChainError:
     return ChainError(f"the node's answer makes no sense: {short or 'it is empty'}", fix=FIX)
 
 
-def read(method: str, response: bytes) -> Any:
-    """The result of a method in an answer: quantities as numbers, data as bytes, objects with the members that JSON-RPC
-    names. Raises Refusal for the node's error, ChainError for nonsense."""
+def read(question: Question, response: bytes) -> Any:
+    """The result in the answer to a question: quantities as numbers, data as bytes, objects with the members that
+    JSON-RPC names. Raises Refusal for the node's error, ChainError for nonsense, the answer to another question too."""
+    return _result(question, _json(response))
+
+
+def read_all(questions: Sequence[Question], response: bytes) -> list[Any]:
+    """The results in the answer to questions that were asked together, in their order. Raises what `read` raises."""
+    answers = _json(response)
+    if isinstance(answers, dict):  # all of them are refused at once
+        _result(questions[0], {**answers, "id": None})
+    if not isinstance(answers, list):
+        raise nonsense(answers)
+    by_number = {a["id"]: a for a in answers if isinstance(a, dict) and type(a.get("id")) is int}
+    return [_result(question, by_number.get(question.number)) for question in questions]
+
+
+def _json(response: bytes) -> Any:
     try:
-        answer = json.loads(response)
+        return json.loads(response)
     except (ValueError, RecursionError):
         raise nonsense(response[: 4 * _SHOWN].decode(errors="replace")) from None
-    error = answer.get("error") if isinstance(answer, dict) else None
+
+
+def _result(question: Question, answer: Any) -> Any:
+    number, method, _ = question
+    if not isinstance(answer, dict):
+        raise nonsense(answer)
+    error, name = answer.get("error"), answer.get("id")
+    if (type(name) is not int or name != number) and not (error is not None and name is None):
+        raise nonsense(f"an answer to question {name!r} where {number} was asked")
     if error is not None:
         if isinstance(error, dict) and isinstance(error.get("message"), str) and type(error.get("code")) is int:
             if method == "eth_getBlockByNumber" and "not found" in error["message"]:  # instead of null
                 return None
             raise Refusal(error["code"], error["message"], error.get("data"))
         raise nonsense(error)
-    if not isinstance(answer, dict) or "result" not in answer:
+    if "result" not in answer:
         raise nonsense(answer)
     result = answer["result"]
     try:

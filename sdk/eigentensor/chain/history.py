@@ -1,6 +1,6 @@
 """The history of a market: its events in order, reorganisations included."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,8 @@ SPAN = 2_000
 #: Events that news are to have at once: where more come, fewer blocks are asked for.
 EVENTS = 8_000
 _FIRST = 64  # blocks that are asked for while nobody knows how much happens
+#: Blocks by which a node may be behind all that is remembered: more than that is another chain.
+LATE = 64
 #: For each topic of a log what it may be.
 Topics = Sequence[Sequence[bytes] | None]
 
@@ -54,14 +56,15 @@ class History:
     def events(self, from_block: int, to_block: int | None = None) -> Iterator[Event]:
         """All events of these blocks (to the newest by default), in order. It does not wait for more."""
         last = self._node.block_number() if to_block is None else to_block
-        for start, stop in spans(from_block, last):
+        for start, stop in spans(max(from_block, self._node.deployment.block), last):
             yield from self.logs(start, stop)
 
     def changes(self, known: Sequence[Head] = (), *, calls: bool = False) -> Changes:
         """News since the caller asked last, reorganisations included; of the market for paid `calls` as well, if so.
 
         `known` are the heads that earlier calls returned, ascending; older ones may be dropped, a reorganisation deeper
-        than all of them starts again from the deployment. A call covers a bounded number of blocks.
+        than all of them starts again from the deployment. A call covers a bounded number of blocks. Raises ChainError
+        where the node is behind what is known, too.
         """
         newest, parent = self._node.newest()
         if known and newest == known[-1]:
@@ -69,33 +72,53 @@ class History:
         if known and parent == known[-1].hash:  # its logs are asked for by its hash: no other block can slip in
             events = tuple(self._asked({"blockHash": newest.hash}, self._contracts(calls)))
             return Changes(None, events, (newest,), complete=True)
-        return self._caught_up(known, self._contracts(calls))
+        return self._caught_up(newest, known, self._contracts(calls))
 
-    def _caught_up(self, known: Sequence[Head], contracts: Sequence[str]) -> Changes:
-        node = self._node
-        ancestor = next((h for h in reversed(known) if node.is_canonical(h)), None)
-        base = ancestor.number if ancestor else node.deployment.block - 1
+    def _caught_up(self, newest: Head, known: Sequence[Head], contracts: Sequence[str]) -> Changes:
+        ancestor = self._ancestor(newest, known)
+        base = ancestor.number if ancestor else self._node.deployment.block - 1
         rolled_back = base if known and ancestor != known[-1] else None
-        while True:
-            newest = node.head()
-            to = min(newest.number, base + min(self._span, SPAN))
-            last = newest if to == newest.number else node.head(to)
-            if to <= base:
-                return Changes(rolled_back, (), (), complete=True)
-            try:
-                events = tuple(self._asked({"fromBlock": base + 1, "toBlock": to}, contracts))
-            except ChainError as error:  # too much for an answer, perhaps
-                is_one, self._span = self._span == 1, max(1, self._span // 2)
-                if is_one or isinstance(error, Unreachable):
-                    raise
-                continue
-            self._paced(len(events))
-            # If the last block is still the same, so were all before it while the logs were read.
-            if node.is_canonical(last):
-                break
+        if newest.number <= base:
+            return Changes(rolled_back, (), (), complete=True)
+        last, events = self._read(newest, ancestor, base, contracts)
         places = [Head(e.place.block, e.place.block_hash) for e in events]
         heads = [a for a, b in pairwise([*places, last]) if a != b]
-        return Changes(rolled_back, events, (*heads, last), complete=to == newest.number)
+        return Changes(rolled_back, events, (*heads, last), complete=last.number == newest.number)
+
+    def _ancestor(self, newest: Head, known: Sequence[Head]) -> Head | None:
+        """The newest known head that is in the chain. A node that has no other blocks, only fewer, was not reorganised:
+        it is behind, and ChainError says so."""
+        below = [head for head in known if head.number <= newest.number]
+        there = (h for h in reversed(below) if h == newest or self._node.head(h.number) == h)
+        ancestor = next(there, None)
+        if not known or newest.number >= known[-1].number:
+            return ancestor
+        if ancestor == below[-1] if below else known[0].number - newest.number <= LATE:
+            raise ChainError(
+                f"the node is at block {newest.number}, and block {known[-1].number} was read already",
+                fix="It goes on when the node has caught up; or name another one.",
+            )
+        return ancestor
+
+    def _read(
+        self, newest: Head, ancestor: Head | None, base: int, contracts: Sequence[str]
+    ) -> tuple[Head, tuple[Event, ...]]:
+        """The events behind `ancestor`, or behind block `base` where there is none, up to the block returned: of fewer
+        blocks where a node refuses so many, or where much happens."""
+        while True:
+            to = min(newest.number, base + min(self._span, SPAN))
+            try:
+                last, logs = self._node.logs_to(to, ancestor, {"address": list(contracts)})
+            except Unreachable:
+                raise
+            except ChainError:
+                if to == base + 1:
+                    raise
+                self._span = max(1, (to - base) // 2)
+                continue
+            events = tuple(self._decoded(logs))
+            self._paced(len(events))
+            return last, events
 
     def _paced(self, events: int) -> None:
         """Asks for so many blocks next that about EVENTS happen in them."""
@@ -149,7 +172,9 @@ class History:
         return (*tasks, d.channels, d.channels_game) if calls else tasks
 
     def _asked(self, which: Mapping[str, Any], of: Sequence[str] = ()) -> list[Event]:
-        d = self._node.deployment
-        logs = self._node.logs({**which, "address": list(of or self._contracts(calls=False))})
+        return self._decoded(self._node.logs({**which, "address": list(of or self._contracts(calls=False))}))
+
+    def _decoded(self, logs: Iterable[Mapping[str, Any]]) -> list[Event]:
         with talking_to(self._node.network.rpc_url):
-            return [event for log in logs if (event := decode_log(log, d.channels)) is not None]
+            channels = self._node.deployment.channels
+            return [event for log in logs if (event := decode_log(log, channels)) is not None]

@@ -20,6 +20,7 @@ Block = int | str
 _UNKNOWN_METHOD = -32601
 _TIP = GWEI  # wei for a unit of gas where a node cannot say which tip is usual
 _MOST = 1 << 60  # of transactions of an account, and of wei for a unit of gas: an ether
+_STEPS = (1, 2, 4, 8, 16, 32, 63, 0)  # blocks back, within the 128 whose states nodes keep
 _LATE = 64  # blocks that say how fast they come
 # In the order of the forks that added them: a chain has a prefix.
 _FIELDS = (
@@ -141,6 +142,23 @@ class Node:
         """How many transactions of an account are in the chain up to a block: its next nonce there."""
         return _sane(self._ask("eth_getTransactionCount", to_checksum_address(account), block))
 
+    def block_of_nonce(self, account: str, nonce: int) -> frozenset[bytes]:
+        """The transactions of the block in which an account's `nonce` was taken; none if that was so long ago that
+        every receipt is there. Raises ChainError where this node cannot say."""
+        high = low = self.block_number()
+        for step in _STEPS:
+            if self.transaction_count(account, low) <= nonce:
+                break
+            high, low = low, max(0, low - step)
+        else:
+            return frozenset()
+        if high == low:
+            raise ChainError(f"the node at {self.network.rpc_url} does not have transaction {nonce} of {account} yet")
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.transaction_count(account, middle) > nonce else (middle, high)
+        return frozenset(self._block(high).get("transactions", ()))
+
     def gas_price(self) -> int:
         """Wei of the chain's own coin that a unit of gas costs now."""
         return _sane(self._ask("eth_gasPrice"))
@@ -177,9 +195,35 @@ class Node:
             return raw_of(transaction)
 
     def logs(self, which: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The logs that a filter of JSON-RPC asks for, their members as JSON-RPC names them."""
-        logs: list[dict[str, Any]] = self._ask("eth_getLogs", which)
+        """The logs that a filter of JSON-RPC asks for, their members as JSON-RPC names them. Raises ChainError where
+        the node does not have the last of the blocks yet: it would leave out their logs, and say nothing."""
+        if "toBlock" not in which:
+            logs: list[dict[str, Any]] = self._ask("eth_getLogs", which)
+            return logs
+        with talking_to(self.network.rpc_url):
+            last, logs = self.rpc.ask_together(
+                ("eth_getBlockByNumber", (which["toBlock"], False)), ("eth_getLogs", (which,))
+            )
+        if last is None:
+            raise self._missing(which["toBlock"])
         return logs
+
+    def logs_to(self, last: int, after: Head | None, which: Mapping[str, Any]) -> tuple[Head, list[dict[str, Any]]]:
+        """Block `last` and the logs up to it behind the block `after`, or from the deployment on, as one and the same
+        node has them. Raises ChainError where the chain changed meanwhile, or `after` is not in it."""
+        first = self.deployment.block if after is None else after.number + 1
+        blocks = [last] if after is None else [last, after.number]
+        asked = {**which, "fromBlock": first, "toBlock": last}
+        with talking_to(self.network.rpc_url):
+            before, logs, *there = self.rpc.ask_together(
+                ("eth_getBlockByNumber", (last, False)),
+                ("eth_getLogs", (asked,)),
+                *(("eth_getBlockByNumber", (block, False)) for block in blocks),
+            )
+        hashes = [None if block is None else block["hash"] for block in (before, *there)]
+        if hashes[0] is None or hashes != [hashes[0], hashes[0], *([] if after is None else [after.hash])]:
+            raise ChainError("the chain changed while its logs were read", fix="The next look reads them again.")
+        return Head(last, hashes[0]), logs
 
     def send(self, raw: bytes) -> None:
         """Gives the node a signed transaction. Raises Reverted or ChainError if it does not take it."""
@@ -215,8 +259,11 @@ class Node:
     def _block(self, block: Block) -> dict[str, Any]:
         values: dict[str, Any] | None = self._ask("eth_getBlockByNumber", block, False)
         if values is None:
-            raise ChainError(f"the node at {self.network.rpc_url} does not have block {block}")
+            raise self._missing(block)
         return values
+
+    def _missing(self, block: Block) -> ChainError:
+        return ChainError(f"the node at {self.network.rpc_url} does not have block {block}")
 
     def _ask(self, method: str, *parameters: Any) -> Any:
         with talking_to(self.network.rpc_url):

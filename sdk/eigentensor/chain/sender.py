@@ -209,30 +209,44 @@ class Sender:
 
     def wait(self, key: str) -> Mined:
         """Waits for an intent that was submitted."""
-        started = offered = time.monotonic()
+        started = offered = heard = time.monotonic()
         looked, pause = b"", self._poll
         while True:
             intent = self.journal.get(key)
             if intent is None:
                 raise ChainError(f"nothing was sent under {key}")
-            receipt = self._receipt(intent)
+            receipt, settles, failed, now = None, True, None, time.monotonic()
+            try:
+                receipt = self._receipt(intent)
+                head = self._node.head().hash if receipt is None else looked
+                if head != looked or now - offered > self._patience:
+                    settles = self._settles(intent)
+                    if settles:
+                        self._fill(intent)
+                        self._offer(intent)
+                    looked, offered, pause = head, now, self._poll
+                heard = now
+            except (Reverted, FeeTooHigh):
+                raise
+            except ChainError as error:  # what has left goes on without a node that fails for a while
+                failed = error
             if receipt is not None:
                 return self._conclude(intent, receipt)
-            head, now = self._node.head().hash, time.monotonic()
-            if head != looked or now - offered > self._patience:
-                if not self._settles(intent):
-                    raise ChainError(f"{intent.name}: another transaction took nonce {intent.nonce}", fix="Try again.")
-                self._fill(intent)
-                self._offer(intent)
-                looked, offered, pause = head, now, self._poll
+            if not settles:
+                raise ChainError(f"{intent.name}: another transaction took nonce {intent.nonce}", fix="Try again.")
+            if failed is not None and now - heard > self._patience:
+                raise failed
             if now - started > self._deadline:
-                costly = "It may pay no more for gas than it offers: allow more in the settings. "
-                raise NotMined(
-                    f"{intent.name} is not in the chain after {self._deadline:.0f} s",
-                    fix=f"{costly if self.fees.capped else ''}The same command takes it up again.",
-                )
+                raise failed or self._not_mined(intent)
             time.sleep(pause)
             pause = min(_RARELY * self._poll, 1.3 * pause)  # several may wait for the same block on one machine
+
+    def _not_mined(self, intent: Intent) -> NotMined:
+        costly = "It may pay no more for gas than it offers: allow more in the settings. " if self.fees.capped else ""
+        return NotMined(
+            f"{intent.name} is not in the chain after {self._deadline:.0f} s",
+            fix=f"{costly}The same command takes it up again.",
+        )
 
     def resume(self) -> None:
         """Offers everything that is pending to the chain again; to be called once after a start.
@@ -346,8 +360,19 @@ class Sender:
             if self._receipt(intent) is not None:
                 return True
             time.sleep(self._poll)
+        if self._may_be_in(intent):
+            return True
         self.journal.mark(intent.key, Status.LOST)
         return False
+
+    def _may_be_in(self, intent: Intent) -> bool:
+        """Whether a transaction whose nonce is taken is in the chain, though nodes have no receipt of it: they may be
+        late with that, and what is sent anew would be sent twice."""
+        try:
+            block = self._node.block_of_nonce(self.address, intent.nonce)
+        except ChainError:  # without the states of blocks before the newest it cannot say
+            return not self._is_stale(intent)
+        return any(attempt.hash in block for attempt in intent.attempts)
 
     def _receipt(self, intent: Intent) -> Mapping[str, Any] | None:
         for attempt in reversed(intent.attempts):

@@ -71,8 +71,11 @@ def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_cli
     return running
 
 
-def start_watcher(net: Devnet, party: Party, network: Path | None = None) -> Running:
-    """Starts a watcher that looks at everything, with the party's own account; with another network file if given."""
+def start_watcher(
+    net: Devnet, party: Party, network: Path | None = None, *, tells: bool = False, **settings: str
+) -> Running:
+    """Starts a watcher that looks at everything, with the party's own account, or without one if it only `tells`; with
+    another network file if given."""
     environment = net.environment(party.folder, {}) | {
         "EIGENTENSOR_WATCH_NETWORK": str(network or net.path),
         "EIGENTENSOR_WATCH_DATA": str(party.folder / "watch"),
@@ -81,6 +84,9 @@ def start_watcher(net: Devnet, party: Party, network: Path | None = None) -> Run
         "EIGENTENSOR_WATCH_BLOCK_SECONDS": str(BLOCK_TIME),
         "EIGENTENSOR_WATCH_POLL": "0.1",
     }
+    environment |= {f"EIGENTENSOR_WATCH_{name.upper()}": value for name, value in settings.items()}
+    if tells:
+        del environment["EIGENTENSOR_WATCH_KEYSTORE"], environment["EIGENTENSOR_WATCH_PASSWORD_FILE"]
     command = [sys.executable, "-m", "eigentensor_client", "watch", "--json"]
     return net.processes.start(party.name, command, environment)
 
