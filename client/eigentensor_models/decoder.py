@@ -1,12 +1,14 @@
 """The decoder: tokens at their positions → scores of the tokens that follow, with keys and values of those before."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
 from tinygrad import Tensor, UOp, dtypes
+from tinygrad.dtype import DType
 
+from eigentensor.capture import repeated
 from eigentensor_client.writing import RECENT
 from eigentensor_models.architecture import Architecture, Attention, Experts, Rotary, layer
 from eigentensor_models.matrices import Floats, Integers, Matrix
@@ -24,8 +26,8 @@ class Cache:
             count = slots(attention.window, length, chunk)
             heads, size = architecture.key_heads, architecture.head_size
             # Keys lie along positions: so the products of a query with all of them fill vectors.
-            self.keys.append(zeros((1, heads, size, count), np.float32))
-            self.values.append(zeros((1, heads, count, size), np.float32))
+            self.keys.append(zeros((1, heads, size, count), dtypes.float32))
+            self.values.append(zeros((1, heads, count, size), dtypes.float32))
 
     def states(self) -> dict[str, Tensor]:
         """Its tensors by name; those of rings are `RECENT`."""
@@ -41,9 +43,9 @@ class Cache:
         return int(self.values[number].shape[2]) < self.length
 
 
-def zeros(shape: tuple[int, ...], dtype: type[np.generic]) -> Tensor:
+def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
     """A state as it is at first."""
-    return Tensor(np.zeros(shape, dtype)).realize()
+    return Tensor.empty(*shape, dtype=dtype)
 
 
 def slots(window: int | None, length: int, chunk: int) -> int:
@@ -51,7 +53,7 @@ def slots(window: int | None, length: int, chunk: int) -> int:
     return length if window is None else min(length, -(-(window + chunk - 1) // chunk) * chunk)
 
 
-@dataclass
+@dataclass(eq=False)
 class Place:
     """Where tokens stand: the `count` positions from `position` on. Nobody sees a position before `first`, whose
     rotation is none; positions count from there. Of several tokens only those that `are` there are kept."""
@@ -126,9 +128,24 @@ class Decoder:
         """What the tokens (count,) at a place come to, (1, count, width); the cache has them afterwards."""
         x = self._matrices["model.embed_tokens.weight"].rows(tokens.reshape(1, -1)) * self.architecture.word_scale
         for number, attention in enumerate(self.architecture.layers):
-            x = self._layer(x, layer(number), attention, place, cache.keys[number], cache.values[number])
-            x = x.contiguous().realize()  # scheduled layer by layer: one that is like another is known
+            kept = cache.keys[number], cache.values[number]
+            kinds, weights = self._weights(layer(number))
+            made = partial(self._layer, x, layer(number), attention, place, *kept)
+            x = repeated((self, place, attention, kinds), [x, *kept, *weights], made)
         return x
+
+    def _weights(self, at: str) -> tuple[Hashable, list[Tensor]]:
+        """The tensors of a layer, and what tells layers apart that do other things with theirs."""
+        kinds, tensors = list[Hashable](), list[Tensor]()
+        for name, matrix in self._matrices.items():
+            if name.startswith(at):
+                kinds.append((name.removeprefix(at), type(matrix), getattr(matrix, "kind", ""), *matrix.parts))
+                tensors += matrix.parts.values()
+        for name, vector in self._vectors.items():
+            if name.startswith(at):
+                kinds.append(name.removeprefix(at))
+                tensors.append(vector)
+        return tuple(kinds), tensors
 
     def scores(self, x: Tensor) -> Tensor:
         """(…, width) → how likely each token is next, (…, vocabulary), as logarithms up to a constant."""

@@ -30,6 +30,11 @@ class Floats:
 
     elements: Tensor
 
+    @property
+    def parts(self) -> Mapping[str, Tensor]:
+        """Its tensors by name."""
+        return {"": self.elements}
+
     def product(self, x: Tensor) -> Tensor:
         """x (…, columns) → (…, rows), in float32."""
         whole = self.elements.cast(dtypes.float32)
@@ -54,6 +59,11 @@ class Blocks:
 
     kind: str
     fields: Mapping[str, Tensor]
+
+    @property
+    def parts(self) -> Mapping[str, Tensor]:
+        """Its tensors by name."""
+        return self.fields
 
     def product(self, x: Tensor) -> Tensor:
         """x (…, columns) → (…, rows), in float32."""
@@ -81,6 +91,11 @@ class Integers:
     kind: str
     fields: Mapping[str, Tensor]
     count: int
+
+    @property
+    def parts(self) -> Mapping[str, Tensor]:
+        """Its tensors by name."""
+        return self.fields
 
     def product(self, x: Tensor) -> Tensor:
         """x (…, columns) → (…, rows), in float32."""

@@ -36,7 +36,7 @@ class Writer:
         if self.length % APART == 0:
             self.length += self.chunk
         self.cache = Cache(decoder.architecture, self.length, self.chunk)
-        self.tokens = zeros((context + 1,), np.int32)
+        self.tokens = zeros((context + 1,), dtypes.int32)
 
     def states(self) -> dict[str, Tensor]:
         """What it changes."""

@@ -83,11 +83,20 @@ class RecordedCall(NamedTuple):
         return self.buffers[u.arg.slot if is_custom else 0]
 
 
+#: Of buffers: a graph, and what is in the place of some of its nodes.
+Held = dict[Any, tuple[Any, dict[Any, Any]]]
+
+
+def _unchanged(graphs: Mapping[Any, Any]) -> Held:
+    return {buffer: (graph, {}) for buffer, graph in graphs.items()}
+
+
 class Recording:
     """What tinygrad would have run: `calls` over buffers of one device, and what these stand for: `relocation`.
 
     `unnamed` are the tensors that existed before and have no name, by their ids; `existing` the buffers of all that
-    existed. `bound` are the values of variables, `gradients` what is known of the gradients of tensors.
+    existed. `held` is what buffers hold, in the order in which they are filled. `bound` are the values of variables,
+    `gradients` what is known of the gradients of tensors, `done` what parts that repeat themselves did (`repeated`).
     """
 
     def __init__(self) -> None:
@@ -96,12 +105,13 @@ class Recording:
         self.assigned: dict[Any, str] = {}
         self.stood_in: dict[Any, Any] = {}
         self.names: dict[Any, str] = {}
-        self.maps: list[dict[Any, Any]] = []  # buffers by what they hold, as tinygrad tells all tensors
+        self.held: list[Held] = []
         self.unnamed: dict[int, Tensor] = {}
         self.existing: frozenset[Any] = frozenset()
         self.bound: dict[str, int] = {}
         self.gradients = unseen.Gradients()
         self.counters: dict[str, Tensor] = {}
+        self.done: dict[Any, Any] = {}
 
     def written(self) -> dict[Any, str]:
         """The buffers that calls write, with the line of the last assignment; where one stands for a buffer, both."""
@@ -136,7 +146,7 @@ class Recording:
 
         def noted(applied: dict[Any, Any], name: str) -> None:
             if name == "buffers":
-                self.maps.append(applied)
+                self.held.append(_unchanged({storage_of(new): old for old, new in applied.items()}))
             original(applied, name=name)
 
         return noted
@@ -165,10 +175,12 @@ class Recording:
 
     def forgotten(self, uops: Sequence[Any]) -> tuple[Any, ...]:
         """Graphs made while this was recorded, with what buffers would hold in their place, and nothing assigned."""
-        changes = [{storage_of(new): old for old, new in applied.items()} for applied in self.maps[::-1]]
-        for change in (*changes, self.stood_in, self.relocation.origins):
-            same = {buffer: u.reshape(buffer.shape) for buffer, u in change.items() if u.numel() == buffer.numel()}
-            uops = UOp.sink(*uops).substitute(same, walk=True).src
+        for held in (*self.held[::-1], _unchanged(self.stood_in), _unchanged(self.relocation.origins)):
+            graph = UOp.sink(*uops)
+            there = {buffer: held[buffer] for buffer in buffers_of(graph) & held.keys()}
+            whole = {buffer: u.substitute(changes) for buffer, (u, changes) in there.items()}
+            same = {buffer: u.reshape(buffer.shape) for buffer, u in whole.items() if u.numel() == buffer.numel()}
+            uops = graph.substitute(same, walk=True).src if same else uops
         return tuple(graph_rewrite(UOp.sink(*uops), _UNASSIGNED).src)
 
     def assign(self, original: Any) -> Any:
@@ -231,6 +243,11 @@ def computing() -> Iterator[None]:
 def is_recording() -> bool:
     """Whether what is computed now is recorded, here or by a TinyJit, instead of run."""
     return bool(realize.capturing)
+
+
+def current() -> Recording | None:
+    """The recording that is under way."""
+    return next((of for of in realize.capturing if isinstance(of, Recording)), None)
 
 
 def _recorded() -> Iterator[Recording]:

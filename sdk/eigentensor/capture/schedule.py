@@ -30,7 +30,7 @@ class Schedule:
     data: dict[Array, bytes] = field(default_factory=dict)  # arrays whose contents are known at capture
     kernels: list[Kernel] = field(default_factory=list)
     written: set[Any] = field(default_factory=set)
-    simple: dict[Any, Any] = field(default_factory=dict)  # kernels by tinygrad's: those of layers are the same ones
+    converted: dict[Any, Kernel] = field(default_factory=dict)  # by tinygrad's: those of layers are the same ones
 
     def external(self, buffer: Any) -> Array:
         """Make a buffer that comes from outside known."""
@@ -58,44 +58,52 @@ class Schedule:
             raise CaptureError("a custom kernel cannot be in a program", fix="use Tensor methods only")
 
     def _kernel(self, call: RecordedCall) -> None:
-        is_custom = call.ast.arg.name == CUSTOM
-        if call.ast not in self.simple:
-            self.simple[call.ast] = graph_rewrite(graph_rewrite(call.ast, pm_mops, bottom_up=True), pm_load_collapse)
         with located(call.line):
-            self._converted(self.simple[call.ast].src[0], [window(b) for b in call.buffers], call.line, is_custom)
-
-    def _converted(self, end: Any, windows: Sequence[Window], where: str, is_custom: bool) -> None:
-        store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())
-        if store.op is not Ops.STORE:
-            raise CaptureError("a custom kernel stores more than once", fix="write one for each tensor")
-        place = store.src[0]
-        if place.op is not Ops.INDEX or place.src[0].op is not Ops.PARAM:
-            raise no_box()
-        target = windows[place.src[0].arg.slot]
-        if is_custom:
-            _require_one_order(store, windows, target)
-        old = self.read(target.buffer)
-        reads = {slot: (self.read(w.buffer), w) for slot, w in enumerate(windows)}
-        convert = Conversion(
-            {s: Source(array, w.offset, dtype_of(w.dtype)) for s, (array, w) in reads.items() if array}
-        )
-        result = fresh_array(dtype_of(target.buffer.dtype), int(target.buffer.max_numel()))
-        element, gate = split_gate(place.src[1])
-        value, inner = split_gate(store.src[1])
-        gates = [convert(g, DType.BOOL) for g in (gate, inner) if g is not None]
-        new = Store(
-            result,
-            add(convert(element, DType.INDEX), index(target.offset)),
-            bitcast(result.dtype, convert(value, dtype_of(target.dtype))),
-            conjunction(*gates) if gates else None,
-            {convert.axis(r): convert(r.src[0], DType.INDEX) for r in ranges if r.op is Ops.RANGE},
-        )
-        self.kernels.append(stored(new, old, result, where))
-        self._write(target.buffer, result)
+            windows = [window(b) for b in call.buffers]
+            arrays = [self.read(w.buffer) for w in windows]
+            own = {array: array._replace(key=n) for n, array in enumerate(dict.fromkeys(filter(None, arrays)))}
+            reads = [None if array is None else own[array] for array in arrays]
+            sizes = [(w.buffer.dtype, int(w.buffer.max_numel()), w.offset, w.dtype) for w in windows]
+            key = call.ast, *reads, *sizes
+            if call.ast.arg.name == CUSTOM or key not in self.converted:
+                self.converted[key] = _converted(call.ast, windows, reads)
+        kernel = self.converted[key].reading({stand_in: array for array, stand_in in own.items()})
+        result = fresh_array(kernel.result.dtype, kernel.result.elements)
+        self.kernels.append(Kernel(result, kernel.axes, kernel.value, call.line))
+        self._write(windows[int(str(kernel.result.key))].buffer, result)
 
     def _write(self, buffer: Any, array: Array) -> None:
         self.current[buffer] = array
         self.written.add(buffer)
+
+
+def _converted(ast: Any, windows: Sequence[Window], reads: Sequence[Array | None]) -> Kernel:
+    """A kernel of tinygrad's over these arrays, None for zeros; the key of its result is the slot that it writes."""
+    end = graph_rewrite(graph_rewrite(ast, pm_mops, bottom_up=True), pm_load_collapse).src[0]
+    store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())
+    if store.op is not Ops.STORE:
+        raise CaptureError("a custom kernel stores more than once", fix="write one for each tensor")
+    place = store.src[0]
+    if place.op is not Ops.INDEX or place.src[0].op is not Ops.PARAM:
+        raise no_box()
+    slot = place.src[0].arg.slot
+    target = windows[slot]
+    if ast.arg.name == CUSTOM:
+        _require_one_order(store, windows, target)
+    pairs = enumerate(zip(reads, windows, strict=True))
+    convert = Conversion({n: Source(array, w.offset, dtype_of(w.dtype)) for n, (array, w) in pairs if array})
+    result = Array(slot, dtype_of(target.buffer.dtype), int(target.buffer.max_numel()))
+    element, gate = split_gate(place.src[1])
+    value, inner = split_gate(store.src[1])
+    gates = [convert(g, DType.BOOL) for g in (gate, inner) if g is not None]
+    new = Store(
+        result,
+        add(convert(element, DType.INDEX), index(target.offset)),
+        bitcast(result.dtype, convert(value, dtype_of(target.dtype))),
+        conjunction(*gates) if gates else None,
+        {convert.axis(r): convert(r.src[0], DType.INDEX) for r in ranges if r.op is Ops.RANGE},
+    )
+    return stored(new, reads[slot], result, "")
 
 
 def _require_one_order(store: Any, windows: Sequence[Window], target: Window) -> None:

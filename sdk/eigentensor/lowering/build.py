@@ -1,18 +1,18 @@
 """Kernels in single assignment → a valid program."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from eigentensor.errors import CaptureError, RuleError
 from eigentensor.lowering.indices import affine
 from eigentensor.lowering.kernel import Kernel, cast, flat, fresh_array, fresh_axis, located
-from eigentensor.lowering.limits import guard, lowered, split
-from eigentensor.lowering.passes import arrays, tidy, unnest
+from eigentensor.lowering.limits import lowered
+from eigentensor.lowering.passes import arrays
+from eigentensor.lowering.patterns import admitted, fitted, simplest
 from eigentensor.lowering.shards import Sharding, Shards
-from eigentensor.lowering.windows import gathered
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, Named, Node, binary, const, counter, load, node, reduction
+from eigentensor.program.expression import Array, Lowered, Named, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.forms import Form
 from eigentensor.program.model import Bounds, Buffer, Kind, Program, Variable
 from eigentensor.program.ops import DType, Op
@@ -54,15 +54,17 @@ def traced(draft: Draft) -> tuple[Program, tuple[str, ...]]:
     if draft.fingerprint and (extra := fingerprint(kernels, [array for array, _ in results.values()])):
         kernels += extra
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
-    cut = Sharding(draft.shards, draft.externals).cut
-    parts = [part for kernel in each("lowering kernels", kernels) for part in _admitted(kernel, cut)]
-    calls = [(part.result.key, lowered(part)) for part in parts]
+    sharding = Sharding(draft.shards, draft.externals)
+    of_kernels = [(kernel.origin, _calls(kernel, sharding)) for kernel in each("lowering kernels", kernels)]
+    calls = [call for _, calls in of_kernels for call in calls]
     require_known([variable for _, part in calls for variable in part.variables], draft.variables)
     externals = {array.key: buffer for array, buffer in draft.externals.items()}
     named = {name: (array.key, shape) for name, (array, shape) in results.items()}
     doing("checking the program")
     try:
-        return assemble(calls, externals, named, draft.variables), tuple(part.origin for part in parts)
+        return assemble(calls, externals, named, draft.variables), tuple(
+            origin for origin, calls in of_kernels for _ in calls
+        )
     except RuleError as error:
         fix = error.fix or "keep to the limits of the format, which sdk/README.md has"
         raise CaptureError(f"no valid program: {error.what}", fix=fix) from error
@@ -77,12 +79,13 @@ def require_known(used: Iterable[Named], variables: Iterable[Variable]) -> None:
             raise CaptureError(what, fix="use variables that the graph's own context, or `variables`, made")
 
 
-def _admitted(kernel: Kernel, cut: Callable[[Kernel], list[Kernel]]) -> Iterable[Kernel]:
-    """The kernels that compute the same within the rules of the format."""
+def _calls(kernel: Kernel, sharding: Sharding) -> list[tuple[Hashable, Lowered]]:
+    """The calls that compute a kernel within the rules of the format, by the keys of their results."""
+    if not sharding.is_asked_for:
+        return admitted(kernel)
     with located(kernel.origin):
-        for simple in unnest(Kernel(kernel.result, kernel.axes, gathered(tidy(kernel.value)), kernel.origin)):
-            for short in cut(simple):
-                yield from split(guard(short))
+        parts = [part for one in simplest(kernel) for short in sharding.cut(one) for part in fitted(short)]
+        return [(part.result.key, lowered(part)) for part in parts]
 
 
 def without_copies(kernels: Iterable[Kernel]) -> tuple[list[Kernel], dict[Array, Array]]:
@@ -90,7 +93,8 @@ def without_copies(kernels: Iterable[Kernel]) -> tuple[list[Kernel], dict[Array,
     kept: dict[Array, Kernel] = {}
     aliases: dict[Array, Array] = {}
     for kernel in kernels:
-        kernel = kernel.reading(aliases)
+        if not aliases.keys().isdisjoint(arrays(kernel.value)):
+            kernel = kernel.reading(aliases)
         if _is_copy(kernel) and kernel.value.arg in kept:
             aliases[kernel.result] = kernel.value.arg
         else:

@@ -45,10 +45,13 @@ class Sharding:
             if buffer.name in axes:
                 self._strides[array] = {_stride(buffer, axes[buffer.name], self._count)}
 
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether anything is cut into shards."""
+        return bool(self._strides)
+
     def cut(self, kernel: Kernel) -> list[Kernel]:
         """The kernels that compute the same, with a partial result for each shard, and no long float reduction."""
-        if not self._strides:
-            return cut(kernel)
         self._remember(kernel)
         made: list[Kernel] = []
         while (over := self._over_shards(kernel)) is not None:

@@ -353,9 +353,10 @@ def node_of(crowd: Crowd, most: int) -> ThreadingHTTPServer:
             try:
                 said = answer(crowd, asked["method"], asked["params"], most)
                 text = f"[{','.join(said)}]" if asked["method"] == "eth_getLogs" else json.dumps(said)
-                body = f'{{"jsonrpc":"2.0","id":0,"result":{text}}}'
+                body = f'{{"jsonrpc":"2.0","id":{asked["id"]},"result":{text}}}'
             except ValueError as error:
-                body = json.dumps({"jsonrpc": "2.0", "id": 0, "error": {"code": -32602, "message": str(error)}})
+                refusal = {"code": -32602, "message": str(error)}
+                body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": refusal})
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
