@@ -74,6 +74,8 @@ def test_a_planted_lie_is_convicted_before_the_eyes_of_who_looks(
     with visiting(browser, f"{url}/programs/{root}?call=2") as visit:
         expect(visit.page.locator("#call h2")).to_contain_text("Call 2")
         assert visit.page.locator(".node").count() == len(example.program.calls)
+        visit.page.locator("#paths").scroll_into_view_if_needed()
+        expect(visit.page.locator("#paths .badge")).to_have_text("chosen", timeout=60_000)
         faults += visit.looks_well()
     assert faults == []
 
@@ -116,6 +118,10 @@ def test_programs_of_strangers_are_shown_as_text_or_refused(
         expect(visit.page.locator("bdi", has_text="onerror").first).to_contain_text(HOSTILE)
         assert visit.page.locator("img[src=x]").count() == 0
         assert visit.looks_well() == []
+    with visiting(browser, f"{url}/programs/{root}", java_script_enabled=False) as visit:
+        visit.page.get_by_role("link", name="Look for paths").click()
+        expect(visit.page.locator("#paths")).to_contain_text("as it is")
+        assert visit.faults == []
     page = httpx.get(f"{url}/programs/{root}?call=999", headers={"Accept": "text/html"})
     assert page.status_code == 404 and "calls" in page.text
     missing = httpx.get(f"{url}/programs/{'3f' * 32}", headers={"Accept": "text/html"})
