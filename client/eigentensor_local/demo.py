@@ -104,7 +104,7 @@ def main(perform: Callable[[Show], None] | None = None) -> None:
 def seven_parts(show: Show) -> None:
     """The seven parts; the training goes on while the network starts."""
     with ExitStack() as stack:
-        learning = _meanwhile(learn)
+        learning = meanwhile(learn)
         with show.part("1  A local network: chain, contracts, aggregator, three operators"):
             net = begin(show, stack)
         with show.part("2  A network that reads digits becomes a program"):
@@ -128,11 +128,11 @@ def seven_parts(show: Show) -> None:
             show.say(f"ended: {names}, chain")
 
 
-def begin(show: Show, stack: ExitStack, *, liars: int = 0) -> Devnet:
-    """The network of three operators, the last of them `liars`, which ends with the stack."""
+def begin(show: Show, stack: ExitStack, *, operators: int = 3, liars: int = 0) -> Devnet:
+    """The network of so many operators, the last of them `liars`, which ends with the stack."""
     with show.screen.work() as bar:
         bar("the contracts are deployed; operators stake, enlist as verifiers, deposit collateral, test their device")
-        net = stack.enter_context(devnet(3, OPERATORS, liars=liars, block_time=BLOCK_TIME))
+        net = stack.enter_context(devnet(operators, OPERATORS, liars=liars, block_time=BLOCK_TIME))
     deployment = net.network.deployment
     rows = [
         ["chain", f"{net.network.rpc_url}, a block every {BLOCK_TIME} s"],
@@ -145,7 +145,7 @@ def begin(show: Show, stack: ExitStack, *, liars: int = 0) -> Devnet:
     return net
 
 
-def _meanwhile(do: Callable[[], _Made]) -> "Future[_Made]":
+def meanwhile(do: Callable[[], _Made]) -> "Future[_Made]":
     """Does something in a thread, which the end of the demo does not wait for."""
     future: Future[_Made] = Future()
     carried = spending.carried(do)
@@ -410,7 +410,7 @@ def serve(show: Show, client: Client, net: Devnet, single: "GraphProgram") -> Ca
         roots = transfer.upload_fixed(client.gateway, single.program, dict(single.weights), {})
         settings, url = net.calls(party, roots.program, roots.weights, CALL_PRICE)
         daemon = net.start_operator(party, {**settings, **CALL_TERMS}, lies=True)
-    return Caller(party, daemon, url, _meanwhile(lambda: net.join(party, seats=False)))
+    return Caller(party, daemon, url, meanwhile(lambda: net.join(party, seats=False)))
 
 
 def call(
