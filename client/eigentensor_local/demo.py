@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -289,7 +289,7 @@ def convict(
     see: Callable[[int], None] = lambda game: None,
 ) -> None:  # fmt: skip
     """Only a liar may accept the task; the honest operators are there to be drawn as its verifiers. `see` is told the
-    number of the game, when it is open."""
+    number of the game, when it is open and the gateway shows it."""
     with show.screen.work() as bar:
         terms = replace(TERMS, operators=operators_root([bytes.fromhex(liar.address[2:])]))
         ledgers = [_ledger(client, liar, operators)]
@@ -298,6 +298,7 @@ def convict(
         opened = _await_challenge(client, task, bar)
         game, name = opened.game_id, next(p.name for p in operators if p.address == opened.challenger)
         show.say(f"it reveals; {name}, drawn as its verifier, got other bits and challenges it: game {game}", "")
+        _await_page(client, game)
         see(game)
         _show_moves(show, client, task, game, bar)
         try:
@@ -340,15 +341,23 @@ def _await_challenge(client: Client, task: TaskView, bar: Bar) -> Challenged:
     raise NotYet(f"nobody challenged task {task.uuid} within {TRIAL:.0f} s")
 
 
+def _await_page(client: Client, number: int) -> None:
+    """Until the gateway has seen the block in which a game was opened."""
+    began = time.monotonic()
+    while time.monotonic() - began < TRIAL:
+        with suppress(BlobNotFound):
+            client.gateway.challenge(number)
+            return
+        time.sleep(client.poll)
+    raise NotYet(f"the gateway did not show game {number} within {TRIAL:.0f} s")
+
+
 def _show_moves(show: Show, client: Client, task: TaskView, number: int, bar: Bar) -> None:
     """Prints every move when it is in the chain, until the game is over, or another verifier's game has decided."""
     shown, began = 0, time.monotonic()
     while time.monotonic() - began < TRIAL:
         seen = client.look(task)
-        try:
-            game = client.gateway.challenge(number)
-        except BlobNotFound:  # the gateway has not seen the block yet
-            game = {"moves": [], "state": "open", "turn": None, "block": 0}
+        game = client.gateway.challenge(number)
         for move in game["moves"][shown:]:
             shown += 1
             show.say(line(shown, move))

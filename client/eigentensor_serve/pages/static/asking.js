@@ -54,7 +54,8 @@ class Form {
 
 /** Puts the answer of a task where answers are; it keeps itself up to date. */
 async function show(task) {
-  await htmx.ajax("GET", `/tasks/${task}`, { target: "#answer", select: "#answer", swap: "outerHTML" });
+  // Into what stands around it: the answer that is there may replace itself in the meantime.
+  await htmx.ajax("GET", `/tasks/${task}`, { target: "#answers", select: "#answer" });
 }
 
 for (const form of document.querySelectorAll("form.ask")) new Form(form);
