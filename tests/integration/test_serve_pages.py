@@ -39,6 +39,16 @@ REPLACED = """() => {  // as an answer does that is not final yet
   const answer = document.getElementById("answer");
   answer.replaceWith(answer.cloneNode(true));
 }"""
+REFUSED = """() => {  // what is asked next waits for refuse(), which comes just after the paper is cleared
+  const real = fetch;
+  window.fetch = () => new Promise((_, refused) => {
+    window.fetch = real;
+    window.refuse = () => {
+      document.querySelector("[data-do=clear]").click();
+      refused(new TypeError("nobody answers"));
+    };
+  });
+}"""
 HOSTILE = "<img src=x onerror=alert(1)>\"'&" + "x" * 96  # as long as a name may be
 
 
@@ -125,7 +135,17 @@ def test_digits_come_from_keys_and_from_pictures_too(at: Visit, thorough: bool) 
     expect(verdict).to_have_text("9")
     looked_at(at, thorough)
     chooser.set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"no picture"})
-    expect(at.page.locator("#problem")).to_contain_text("no picture")
+    problem = at.page.locator("#problem")
+    expect(problem).to_contain_text("no picture")
+    at.page.evaluate(REFUSED)
+    paper.press("3")
+    expect(at.page.locator("form[aria-busy]")).to_have_count(1)
+    paper.press("4")
+    expect(at.page.locator("[data-widget][aria-busy]")).to_have_count(0)
+    at.page.evaluate("refuse()")
+    expect(problem).to_contain_text("does not answer")  # and not that nothing is drawn: nobody asked again
+    paper.press("1")
+    expect(verdict).to_have_text("1")
 
 
 def test_a_chat_comes_as_it_is_written_until_somebody_stops_it(
