@@ -16,6 +16,7 @@ from eigentensor_aggregator.queries import OperatorView
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import OperatorRow
 
+UNLIMITED = (1 << 96) - 1  #: the largest limit that a contract keeps, for who wants none
 _OVER = ("final", "failed", "convicted")
 
 
@@ -32,6 +33,11 @@ class Shown:
     failed: int
     convicted: int
     paid: int
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its signer may put less than everything into collateral."""
+        return int(self.row.collateral_cap) < UNLIMITED
 
     @property
     def alarms(self) -> list[str]:
