@@ -20,6 +20,7 @@ from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.judgements import Judgements
 from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.plans import Plans
 from eigentensor_aggregator.programs import Programs
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.standings import Standings
@@ -59,6 +60,7 @@ class Parts:
     clock: Clock
     judgements: Judgements
     programs: Programs
+    plans: Plans
 
 
 def place_of(cursor: str | None) -> tuple[int, int] | None:

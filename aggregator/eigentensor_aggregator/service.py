@@ -30,6 +30,7 @@ from eigentensor_aggregator.judgements import Judgements
 from eigentensor_aggregator.keeping import Keeper
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.parts import Parts
+from eigentensor_aggregator.plans import Plans
 from eigentensor_aggregator.programs import Programs
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.scrub import Found, Scrub, printed
@@ -108,6 +109,7 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
             Clock(reader, daemon),
             Judgements(reader.node),
             Programs(blobs),
+            Plans(),
         )
         yield create_app(parts), daemon
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -104,7 +104,7 @@ def main(perform: Callable[[Show], None] | None = None) -> None:
 def seven_parts(show: Show) -> None:
     """The seven parts; the training goes on while the network starts."""
     with ExitStack() as stack:
-        learning = _meanwhile(learn)
+        learning = meanwhile(learn)
         with show.part("1  A local network: chain, contracts, aggregator, three operators"):
             net = begin(show, stack)
         with show.part("2  A network that reads digits becomes a program"):
@@ -128,11 +128,11 @@ def seven_parts(show: Show) -> None:
             show.say(f"ended: {names}, chain")
 
 
-def begin(show: Show, stack: ExitStack, *, liars: int = 0) -> Devnet:
-    """The network of three operators, the last of them `liars`, which ends with the stack."""
+def begin(show: Show, stack: ExitStack, *, operators: int = 3, liars: int = 0) -> Devnet:
+    """The network of so many operators, the last of them `liars`, which ends with the stack."""
     with show.screen.work() as bar:
         bar("the contracts are deployed; operators stake, enlist as verifiers, deposit collateral, test their device")
-        net = stack.enter_context(devnet(3, OPERATORS, liars=liars, block_time=BLOCK_TIME))
+        net = stack.enter_context(devnet(operators, OPERATORS, liars=liars, block_time=BLOCK_TIME))
     deployment = net.network.deployment
     rows = [
         ["chain", f"{net.network.rpc_url}, a block every {BLOCK_TIME} s"],
@@ -145,7 +145,7 @@ def begin(show: Show, stack: ExitStack, *, liars: int = 0) -> Devnet:
     return net
 
 
-def _meanwhile(do: Callable[[], _Made]) -> "Future[_Made]":
+def meanwhile(do: Callable[[], _Made]) -> "Future[_Made]":
     """Does something in a thread, which the end of the demo does not wait for."""
     future: Future[_Made] = Future()
     carried = spending.carried(do)
@@ -289,7 +289,7 @@ def convict(
     see: Callable[[int], None] = lambda game: None,
 ) -> None:  # fmt: skip
     """Only a liar may accept the task; the honest operators are there to be drawn as its verifiers. `see` is told the
-    number of the game, when it is open."""
+    number of the game, when it is open and the gateway shows it."""
     with show.screen.work() as bar:
         terms = replace(TERMS, operators=operators_root([bytes.fromhex(liar.address[2:])]))
         ledgers = [_ledger(client, liar, operators)]
@@ -298,6 +298,7 @@ def convict(
         opened = _await_challenge(client, task, bar)
         game, name = opened.game_id, next(p.name for p in operators if p.address == opened.challenger)
         show.say(f"it reveals; {name}, drawn as its verifier, got other bits and challenges it: game {game}", "")
+        _await_page(client, game)
         see(game)
         _show_moves(show, client, task, game, bar)
         try:
@@ -340,15 +341,23 @@ def _await_challenge(client: Client, task: TaskView, bar: Bar) -> Challenged:
     raise NotYet(f"nobody challenged task {task.uuid} within {TRIAL:.0f} s")
 
 
+def _await_page(client: Client, number: int) -> None:
+    """Until the gateway has seen the block in which a game was opened."""
+    began = time.monotonic()
+    while time.monotonic() - began < TRIAL:
+        with suppress(BlobNotFound):
+            client.gateway.challenge(number)
+            return
+        time.sleep(client.poll)
+    raise NotYet(f"the gateway did not show game {number} within {TRIAL:.0f} s")
+
+
 def _show_moves(show: Show, client: Client, task: TaskView, number: int, bar: Bar) -> None:
     """Prints every move when it is in the chain, until the game is over, or another verifier's game has decided."""
     shown, began = 0, time.monotonic()
     while time.monotonic() - began < TRIAL:
         seen = client.look(task)
-        try:
-            game = client.gateway.challenge(number)
-        except BlobNotFound:  # the gateway has not seen the block yet
-            game = {"moves": [], "state": "open", "turn": None, "block": 0}
+        game = client.gateway.challenge(number)
         for move in game["moves"][shown:]:
             shown += 1
             show.say(line(shown, move))
@@ -410,7 +419,7 @@ def serve(show: Show, client: Client, net: Devnet, single: "GraphProgram") -> Ca
         roots = transfer.upload_fixed(client.gateway, single.program, dict(single.weights), {})
         settings, url = net.calls(party, roots.program, roots.weights, CALL_PRICE)
         daemon = net.start_operator(party, {**settings, **CALL_TERMS}, lies=True)
-    return Caller(party, daemon, url, _meanwhile(lambda: net.join(party, seats=False)))
+    return Caller(party, daemon, url, meanwhile(lambda: net.join(party, seats=False)))
 
 
 def call(

@@ -7,7 +7,7 @@ import numpy as np
 
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Work
-from eigentensor_local.demo import Show, begin, convict
+from eigentensor_local.demo import Show, begin, convict, meanwhile
 
 SIZE = 32  #: of the matrices that are multiplied: their sums are long enough for a game with many moves
 
@@ -16,8 +16,10 @@ def exhibit(show: Show, *, opens: bool) -> None:
     """Starts a network, says where its pages are, plants a lie, and shows them until Ctrl-C. With `opens` a browser
     opens on the dispute as soon as there is one."""
     with ExitStack() as stack:
-        with show.part("1  A local network with three operators, of which one lies"):
-            net = begin(show, stack, liars=1)
+        working = meanwhile(_work)
+        with show.part("1  A local network with two operators, of which one lies"):
+            # Nobody else may answer once the honest one has: the executor's reveal need not wait for the window's end.
+            net = begin(show, stack, operators=2, liars=1)
             show.say(f"look at it: {net.network.gateway_url}")
 
         def see(game: int) -> None:
@@ -28,7 +30,7 @@ def exhibit(show: Show, *, opens: bool) -> None:
 
         with show.part("2  An operator reveals one wrong bit"), Client(net.network) as client:
             *honest, liar = net.operators
-            convict(show, client, liar, honest, _work(), see)
+            convict(show, client, liar, honest, working.result(), see)
         show.say(f"{net.network.gateway_url} stays until Ctrl-C, which ends everything")
         net.processes.wait(chain=net.anvil.process)
 

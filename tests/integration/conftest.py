@@ -25,6 +25,12 @@ from support.stories.served import served_here
 Chains = Callable[[int], Chain]
 
 
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["one view", "every view"])
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether pages are looked at closely in each colour scheme on each screen, or in one of these, page by page."""
+    return bool(request.param)
+
+
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Anvil, Network]]:
     """The market, three operators, and account 2 as a client with tokens."""

@@ -37,8 +37,9 @@ def browser() -> Iterator[Browser]:
 
 
 def test_a_planted_lie_is_convicted_before_the_eyes_of_who_looks(
-    table: Table, settings: Settings, serve: Callable[[Settings], tuple[str, Daemon]], browser: Browser, tmp_path: Path
-) -> None:
+    table: Table, settings: Settings, serve: Callable[[Settings], tuple[str, Daemon]], browser: Browser, tmp_path: Path,
+    thorough: bool,
+) -> None:  # fmt: skip
     url, _ = serve(settings)
     example = captured("long sum")
     true = account_of(example)
@@ -69,16 +70,18 @@ def test_a_planted_lie_is_convicted_before_the_eyes_of_who_looks(
         assert claimed.locator(".differs").count() == computed.locator(".differs").count() == 1
         expect(visit.page.get_by_text("accumulator + value 16")).to_be_visible()
         expect(visit.page.get_by_role("row", name="the client's escrow")).to_contain_text("0.041")
-        faults = visit.looks_well()
-    faults += replayed(browser, url)
+        faults = visit.looks_well(thorough=thorough)
+    faults += replayed(browser, url, thorough)
     with visiting(browser, f"{url}/programs/{root}?call=2") as visit:
         expect(visit.page.locator("#call h2")).to_contain_text("Call 2")
         assert visit.page.locator(".node").count() == len(example.program.calls)
-        faults += visit.looks_well()
+        visit.page.locator("#paths").scroll_into_view_if_needed()
+        expect(visit.page.locator("#paths .badge")).to_have_text("chosen", timeout=60_000)
+        faults += visit.looks_well(thorough=thorough)
     assert faults == []
 
 
-def replayed(browser: Browser, url: str) -> list[str]:
+def replayed(browser: Browser, url: str, thorough: bool) -> list[str]:
     """What is wrong with the pages of moves, reached by their URLs, by keys, and without scripts."""
     faults = []
     with visiting(browser, f"{url}/games") as visit:
@@ -92,9 +95,9 @@ def replayed(browser: Browser, url: str) -> list[str]:
         visit.size = 0  # of many pages
         visit.page.goto(f"{url}/games/1?move=4")
         expect(visit.page.locator(".tree").first).to_contain_text("elements of leaf 0")
-        faults += visit.looks_well()
+        faults += visit.looks_well(thorough=thorough)
         visit.page.goto(f"{url}/games")
-        faults += visit.looks_well()
+        faults += visit.looks_well(thorough=thorough)
     with visiting(browser, f"{url}/games/1?move=1", java_script_enabled=False) as visit:
         for number in range(2, MOVES + 1):
             visit.page.get_by_role("link", name="After").click()
@@ -106,7 +109,11 @@ def replayed(browser: Browser, url: str) -> list[str]:
 
 
 def test_programs_of_strangers_are_shown_as_text_or_refused(
-    settings: Settings, serve: Callable[[Settings], tuple[str, Daemon]], browser: Browser, tmp_path: Path
+    settings: Settings,
+    serve: Callable[[Settings], tuple[str, Daemon]],
+    browser: Browser,
+    tmp_path: Path,
+    thorough: bool,
 ) -> None:
     url, _ = serve(settings)
     program = captured("softmax").program
@@ -115,7 +122,11 @@ def test_programs_of_strangers_are_shown_as_text_or_refused(
     with visiting(browser, f"{url}/programs/{root}") as visit:
         expect(visit.page.locator("bdi", has_text="onerror").first).to_contain_text(HOSTILE)
         assert visit.page.locator("img[src=x]").count() == 0
-        assert visit.looks_well() == []
+        assert visit.looks_well(thorough=thorough) == []
+    with visiting(browser, f"{url}/programs/{root}", java_script_enabled=False) as visit:
+        visit.page.get_by_role("link", name="Look for paths").click()
+        expect(visit.page.locator("#paths")).to_contain_text("as it is")
+        assert visit.faults == []
     page = httpx.get(f"{url}/programs/{root}?call=999", headers={"Accept": "text/html"})
     assert page.status_code == 404 and "calls" in page.text
     missing = httpx.get(f"{url}/programs/{'3f' * 32}", headers={"Accept": "text/html"})
@@ -123,7 +134,7 @@ def test_programs_of_strangers_are_shown_as_text_or_refused(
 
 
 def test_sliders_answer_as_the_command_does_and_without_scripts(
-    settings: Settings, serve: Callable[[Settings], tuple[str, Daemon]], browser: Browser
+    settings: Settings, serve: Callable[[Settings], tuple[str, Daemon]], browser: Browser, thorough: bool
 ) -> None:
     url, _ = serve(settings)
     with visiting(browser, f"{url}/economics") as visit:
@@ -133,7 +144,7 @@ def test_sliders_answer_as_the_command_does_and_without_scripts(
         page.locator("[name=share]").fill("95")
         expect(page.locator(".verdict .badge")).to_have_text("lying pays", timeout=30_000)
         assert "share=95" in page.url
-        assert visit.looks_well() == []
+        assert visit.looks_well(thorough=thorough) == []
     with visiting(browser, f"{url}/economics", java_script_enabled=False) as visit:
         visit.page.get_by_role("button", name="Compute").click()
         assert "check=20" in visit.page.url and visit.faults == []

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from itertools import cycle
 
 import httpx
 import pytest
@@ -14,7 +13,7 @@ from eigentensor.economics import WAD
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_local.anvil import Anvil
-from support.browsing import VIEWS, chromium, visiting
+from support.browsing import chromium, visiting
 from support.gateways import gateway
 from support.stories.game_table import OPERATORS
 from support.stories.market import ROOT, Life, Orders
@@ -67,12 +66,10 @@ def market(
     return url, {name: life.task.hex() for name, life in lives.items()} | {"operator": operator.address}
 
 
-@pytest.mark.parametrize("thorough", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_page_looks_well_says_what_it_should_asks_nobody_else_and_needs_no_script(
     market: Served, browser: Browser, thorough: bool
 ) -> None:
     url, names = market
-    views = cycle([VIEWS] if thorough else [[view] for view in VIEWS])
     pages = {
         "/": "Newest tasks",
         "/tasks?state=convicted": names["convicted"][-4:],
@@ -88,11 +85,11 @@ def test_every_page_looks_well_says_what_it_should_asks_nobody_else_and_needs_no
     for path, words in pages.items():
         with visiting(browser, url + path) as visit:
             expect(visit.page.locator("main")).to_contain_text(words)
-            faults += visit.looks_well(next(views))
+            faults += visit.looks_well(thorough=thorough)
     with visiting(browser, f"{url}/tasks/{'3f' * 32}") as visit:
         expect(visit.page.locator("h1")).to_contain_text("no task 3f3f")
         visit.faults.clear()  # the console tells of the status
-        faults += visit.looks_well(next(views))
+        faults += visit.looks_well(thorough=thorough)
     assert faults == []
     read_without_scripts(browser, url, names)
 

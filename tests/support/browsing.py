@@ -3,9 +3,10 @@ strangers, what a policy forbade, what does not fit the screen, what is hard to 
 
 import json
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_pla
 PHONE, DESKTOP = 390, 1280  #: pixels
 View = tuple[Literal["light", "dark"], int]
 VIEWS: tuple[View, ...] = (("light", PHONE), ("light", DESKTOP), ("dark", PHONE), ("dark", DESKTOP))
+_turns = cycle(VIEWS)
 SIZE = 200_000  #: bytes that a page may have, with its files, as they travel
 _FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -45,9 +47,10 @@ class Visit:
     size: int = 0
     quiet: bool = False
 
-    def looks_well(self, closely: Collection[View] = VIEWS) -> list[str]:
-        """What is wrong in either colour scheme, on a phone and on a desk; axe-core looks at those of `closely`."""
-        found = list(self.faults)
+    def looks_well(self, *, thorough: bool = False) -> list[str]:
+        """What is wrong in either colour scheme, on a phone and on a desk. axe-core looks at one of these in turn, each
+        time at another one; if it is to be `thorough`, at all."""
+        found, closely = list(self.faults), VIEWS if thorough else (next(_turns),)
         for scheme, width in VIEWS:
             self.page.emulate_media(color_scheme=scheme)
             self.page.set_viewport_size({"width": width, "height": 844})

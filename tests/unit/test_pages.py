@@ -52,6 +52,7 @@ def test_values_are_written_so_that_people_see_all_of_them() -> None:
     assert Money().number(10**18 // 3) == "~0.333333333" and len(Money().exact(10**18 // 3)) == 20
     assert Money(decimals=6).number("1500000") == "1.5"
     assert Now(10, Pace(2.0)).distance(40) == "in about 60 s" and Now(10).distance(9) == "1 block ago"
+    assert Now(10, Pace(0.25)).distance(9) == "a moment ago" and Now(10, Pace(0.25)).distance(11) == "in a moment"
     assert [words.size(n) for n in (1, 1023, 1024, 3 << 20)] == ["1 byte", "1,023 bytes", "1.0 KiB", "3.0 MiB"]
 
 

@@ -305,6 +305,12 @@ def test_a_weight_is_rounded_only_where_the_author_gave_it() -> None:
     assert [set(p.graph.data) - {"w"} for p in rounded] == [{"w.float16"}, {"w.bfloat16"}]
 
 
+def test_a_weight_that_is_in_halves_already_keeps_nothing_from_being_planned() -> None:
+    weight = tensor("w", 64, 32, form=Form.WEIGHT, dtype=DType.FLOAT16)
+    graph = Graph({"out": function("tanh", matmul(tensor("a", 8, 64), node(Op.CAST, weight, arg=F32)))})
+    assert len(list(paths(graph, 6))) == 6
+
+
 @pytest.mark.parametrize(("name", "make"), [(n, make) for n, ways in DECOMPOSITIONS.items() for make in ways.values()])
 def test_a_function_is_found_again_in_every_decomposition_of_it(name: str, make: Any) -> None:
     x = add(tensor("x", 4), tensor("y", 4))

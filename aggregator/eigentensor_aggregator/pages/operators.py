@@ -18,6 +18,7 @@ from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import OperatorRow
 
 PAGE = 50  #: operators on a page
+UNLIMITED = (1 << 96) - 1  #: the largest limit that a contract keeps, for who wants none
 _OVER = ("final", "failed", "convicted")
 
 
@@ -34,6 +35,11 @@ class Shown:
     failed: int
     convicted: int
     paid: int
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its signer may put less than everything into collateral."""
+        return int(self.row.collateral_cap) < UNLIMITED
 
     @property
     def alarms(self) -> list[str]:

@@ -35,6 +35,14 @@ def router(parts: Parts, site: Site) -> APIRouter:
             window=WINDOW,
             call=call_facts(program, call, whole.cost.evaluations),
             times=times(program, {operator: ask for operator, ask in asks.items() if ask is not None}),
+            planned=parts.plans.known(name),
         )
+
+    @routes.get("/programs/{root}/paths")
+    def read_paths(request: Request, root: Name) -> Response:
+        """The page of what else computes the same; it takes seconds when it is asked for first."""
+        name = task_name(root)
+        planned = parts.plans.of(name, parts.programs.of(name))
+        return site.page(request, "paths.html", root=name, planned=planned)
 
     return routes

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from eigentensor_client.schemas import programs as schemas
 
 app = typer.Typer(rich_markup_mode=None)
-SHOWN = 8  #: paths of a block in the table, besides what was taken, refused and given
 
 
 @app.command()
@@ -117,18 +116,11 @@ def _lines(part: "PlannedBlock", number: int, everything: bool) -> Iterator[Any]
     times = f", {len(part.block.places)} times in the graph" if len(part.block.places) > 1 else ""
     count = len(part.search.candidates)
     yield f"block {number}{times}: {count} program{'s' * (count != 1)}"
-    ranked = sorted(part.search.candidates, key=lambda c: c.cost.seconds)
-    plain = part.search.candidates[0]
     rows = [
-        [_rules(c), f"{c.cost.seconds * 1e6:,.1f} µs", *_facts(c), _verdict(c, part)]
-        for place, c in enumerate(ranked)
-        if everything or place < SHOWN or c.verdict or c in (plain, part.chosen)
+        [c.rules, f"{c.cost.seconds * 1e6:,.1f} µs", *_facts(c), part.verdict(c)]
+        for c in part.shown(everything=everything)
     ]
     yield table(("rules", "time", "", "error", ""), rows)
-
-
-def _rules(candidate: "Candidate") -> str:
-    return " · ".join(candidate.path.rules) or "as it is"
 
 
 def _facts(candidate: "Candidate") -> tuple[str, str]:
@@ -136,22 +128,13 @@ def _facts(candidate: "Candidate") -> tuple[str, str]:
     return "measured" if candidate.cost.measured else "estimated", error
 
 
-def _verdict(candidate: "Candidate", part: "PlannedBlock") -> str:
-    if candidate is part.chosen:
-        return "chosen"
-    if candidate.verdict:
-        return candidate.verdict
-    return "slower" if candidate.cost.seconds > part.chosen.cost.seconds else "as fast, by more rules"
-
-
 def _summary(plan: "Plan") -> Iterator[str]:
     chosen, plain = plan.chosen, plan.original
-    ratio = plain.cost.seconds / chosen.cost.seconds if chosen.cost.seconds else 1.0
     count = len(chosen.cost.calls)
     yield f"program {chosen.made.uuid}"
     yield (
         f"{chosen.cost.seconds * 1e6:,.1f} µs a run in {count} call{'s' * (count != 1)}, errs by {chosen.error:.1e};"
-        f" {ratio:.2f} times as fast as the graph as it is: {plain.cost.seconds * 1e6:,.1f} µs, {plain.error:.1e}"
+        f" {plan.gain:.2f} times as fast as the graph as it is: {plain.cost.seconds * 1e6:,.1f} µs, {plain.error:.1e}"
     )
     yield f"planned in {plan.planning:.1f} s, checked as a whole in {plan.checking:.1f} s"
 
@@ -181,5 +164,5 @@ def _whole(of: "Whole") -> "schemas.OptimisedProgram":
 def _path(of: "Candidate", part: "PlannedBlock") -> "schemas.OptimisedPath":
     return {
         "rules": list(of.path.rules), "seconds": of.cost.seconds, "measured": of.cost.measured,
-        "max_relative_error": of.error, "verdict": _verdict(of, part),
+        "max_relative_error": of.error, "verdict": part.verdict(of),
     }  # fmt: skip

@@ -83,6 +83,10 @@ class Meter:
             self._known[body] = self._look_up(body)
         return self._known[body]
 
+    def is_settled(self, cost: Cost) -> bool:
+        """Whether no better is to be had: nothing of it is an estimate."""
+        return cost.measured
+
     def unmeasured(self, program: Program) -> list[Body]:
         """Bodies whose times are estimates, those first that the run spends most in."""
         shares: dict[Body, float] = {}

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic, TypeVar
 
 from eigentensor.errors import ExecutionError, WrongBits
 from eigentensor.graph.lower import lower
@@ -12,14 +13,17 @@ from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.numerics.conversion import cast
 from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.blocks import Block, assembled, blocks, collapsed
-from eigentensor.planner.measure import Cost, Meter
+from eigentensor.planner.measure import Cost
 from eigentensor.planner.oracle import evaluated, oracle
 from eigentensor.planner.sample import Sample, Values, sample_of
-from eigentensor.planner.search import PATHS, Candidate, Search, exceeded
+from eigentensor.planner.search import PATHS, Candidate, Costs, Search, exceeded
 from eigentensor.runtime.tuning.tuner import Progress
 
 TOLERANCE = 1e-5
+SHOWN = 8  #: paths of a block that are shown, besides what was taken, refused and given
 ATTEMPTS = 8  #: choices for the blocks that are checked as a whole
+
+C = TypeVar("C", bound=Costs)
 
 
 @dataclass(eq=False)
@@ -29,6 +33,20 @@ class PlannedBlock:
     block: Block
     search: Search
     chosen: Candidate
+
+    def shown(self, *, everything: bool = False) -> list[Candidate]:
+        """Its paths for people, the cheapest first; without `everything` those that they want to see."""
+        ranked = sorted(self.search.candidates, key=lambda c: c.cost.seconds)
+        always = (self.search.candidates[0], self.chosen)
+        return [c for n, c in enumerate(ranked) if everything or n < SHOWN or c.verdict or c in always]
+
+    def verdict(self, candidate: Candidate) -> str:
+        """Why a path was taken, or was not, in words."""
+        if candidate is self.chosen:
+            return "chosen"
+        if candidate.verdict:
+            return candidate.verdict
+        return "slower" if candidate.cost.seconds > self.chosen.cost.seconds else "as fast, by more rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +73,19 @@ class Plan:
     planning: float
     checking: float
 
+    @property
+    def gain(self) -> float:
+        """How many times as fast the chosen program is as the graph as it is."""
+        return self.original.cost.seconds / self.chosen.cost.seconds if self.chosen.cost.seconds else 1.0
 
-class Planner:
+
+class Planner(Generic[C]):
     """Plans one graph on the device of a meter."""
 
     def __init__(
         self,
         graph: Graph,
-        meter: Meter,
+        meter: C,
         *,
         tolerance: float = TOLERANCE,
         tensors: Mapping[str, Values] | None = None,
@@ -138,13 +161,13 @@ class Planner:
 
     def _whole(self, graph: Graph) -> Whole:
         made = lower(graph)
-        error = self.meter.error(made, graph, self.sample, lambda: self._exact)
+        error = self.meter.error(made, graph, self.sample, lambda: self.exact)
         for body in self.meter.unmeasured(made.program):
             self.meter.measure(body)
         return Whole(graph, made, self.meter.cost(made.program), error)
 
     @cached_property
-    def _exact(self) -> Sequence[Values]:
+    def exact(self) -> Sequence[Values]:
         return oracle(self.graph, self.sample.tensors, self.sample.variables)
 
     def _samples(self, parts: Sequence[Block]) -> list[Sample]:

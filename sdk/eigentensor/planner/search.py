@@ -1,19 +1,21 @@
 """Which path to take: estimated first, measured where it matters, held to the oracle before it is taken."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from eigentensor.errors import CaptureError, ExecutionError, ToleranceExceeded, WrongBits
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Graph
 from eigentensor.lowering.graph_program import GraphProgram
-from eigentensor.planner.measure import Cost, Meter
+from eigentensor.planner.measure import Cost
 from eigentensor.planner.oracle import oracle
 from eigentensor.planner.paths import Path, neighbours, paths
 from eigentensor.planner.sample import Sample, Values
 from eigentensor.planner.storage import LOSSY
+from eigentensor.program.model import Body, Program
 from eigentensor.runtime.tuning.tuner import Progress
 
 PATHS = 96  #: programs that are looked at
@@ -23,6 +25,26 @@ WORTH = 1.003  #: times faster that a path must be for each of its rules
 HOPE = 1.5  #: An estimate that is so many times the best measured time is not worth measuring.
 CLOSE = 1.1  #: What promises no more than so many times the best is measured at the end, as far as finalists double.
 HOPELESS = 4  #: times the tolerance: nothing follows from a path that errs more because it rounds
+
+
+class Costs(Protocol):
+    """What says how long programs take and how far they err: a `Meter` or a `Reckoner`."""
+
+    def cost(self, program: Program) -> Cost:
+        """Of a valid program."""
+
+    def is_settled(self, cost: Cost) -> bool:
+        """Whether no better cost is to be had."""
+
+    def unmeasured(self, program: Program) -> list[Body]:
+        """Bodies that can be measured and were not, those first that the run spends most in."""
+
+    def measure(self, body: Body) -> None:
+        """Measures one of them, which changes costs."""
+
+    def error(self, made: GraphProgram, graph: Graph, sample: Sample, exact: Callable[[], Sequence[Values]]) -> float:
+        """The largest relative error of the program of a graph on a sample, beside its exact values. Raises
+        ExecutionError if it cannot be executed."""
 
 
 @dataclass(eq=False)
@@ -35,6 +57,11 @@ class Candidate:
     error: float | None = None
     verdict: str = ""
 
+    @property
+    def rules(self) -> str:
+        """The rules that led to it, in words."""
+        return " · ".join(self.path.rules) or "as it is"
+
 
 Begun = tuple[Candidate, Iterator[Path]]  #: a candidate, and the paths of one rule more that were not looked at yet
 
@@ -42,7 +69,7 @@ Begun = tuple[Candidate, Iterator[Path]]  #: a candidate, and the paths of one r
 class Search:
     """The paths of one graph on one device. What is asked twice is measured once."""
 
-    def __init__(self, graph: Graph, meter: Meter, sample: Sample, tolerance: float, *, most: int = PATHS) -> None:
+    def __init__(self, graph: Graph, meter: Costs, sample: Sample, tolerance: float, *, most: int = PATHS) -> None:
         self.graph, self.meter, self.sample, self.tolerance, self.most = graph, meter, sample, tolerance, most
         self.candidates: list[Candidate] = []
         self._keys: set[bytes] = set()
@@ -113,7 +140,7 @@ class Search:
         """
         yielded = False
         for candidate in sorted(self.candidates, key=lambda c: c.cost.seconds * WORTH ** len(c.path.rules)):
-            if candidate.cost.measured and self.is_exact(candidate):  # executes what was not executed yet
+            if self.meter.is_settled(candidate.cost) and self.is_exact(candidate):  # executes what was not executed yet
                 yielded = True
                 yield candidate
         if not yielded:
@@ -142,8 +169,9 @@ class Search:
     def _settle(self, most: int, hope: float, progress: Progress) -> None:
         """Measures candidates, the most promising first, until so many were measured or no other promises more."""
         while self._measured < most:
-            known = [c.cost.seconds for c in self.candidates if c.cost.measured and not c.verdict]
-            unknown = [c for c in self.candidates if not c.cost.measured and not c.verdict]
+            left = [c for c in self.candidates if not c.verdict]
+            known = [c.cost.seconds for c in left if self.meter.is_settled(c.cost)]
+            unknown = [c for c in left if not self.meter.is_settled(c.cost)]
             if not unknown:
                 return
             best = min(unknown, key=lambda c: c.cost.seconds)

@@ -64,10 +64,12 @@ def rounded_weights(roots: tuple[Node, ...], data: Mapping[str, NDArray[Any]]) -
     arrays = dict(data)
     for n in walk(*roots):
         if n.op is Form.WEIGHT and n.arg not in arrays and n.dtype in HALVES:
-            whole = arrays.get(n.arg.removesuffix(f".{n.dtype.name.lower()}"))
-            if whole is None:
+            of = n.arg.removesuffix(half_name("", n.dtype))
+            if of == n.arg:  # no copy: it is in halves itself
+                continue
+            if of not in arrays:
                 return None
-            arrays[n.arg] = cast(DType.FLOAT32, n.dtype, whole)
+            arrays[n.arg] = cast(DType.FLOAT32, n.dtype, arrays[of])
     return arrays
 
 

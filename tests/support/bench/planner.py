@@ -112,6 +112,7 @@ def beside_the_next(search: Search, chosen: Candidate) -> float:
 
 def repeated(of: Candidate, search: Search, count: int) -> Callable[[], None]:
     program, meter = of.made.program, search.meter
+    assert isinstance(meter, Meter)
     tensors = {**of.path.graph.data, **search.sample.tensors}
     weights = {name: tensors[name] for name in program.named(Role.WEIGHT)}
     inputs = {name: tensors[name] for name in program.named(Role.INPUT)}

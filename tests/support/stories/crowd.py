@@ -341,6 +341,17 @@ def answer(crowd: Crowd, method: str, parameters: list[Any], most: int) -> Any:
     return constants[method]
 
 
+def _answered(crowd: Crowd, asked: dict[str, Any], most: int) -> str:
+    """The answer to a question, in JSON; logs are that already."""
+    number = asked["id"]
+    try:
+        said = answer(crowd, asked["method"], asked["params"], most)
+    except ValueError as error:
+        return json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32602, "message": str(error)}})
+    text = f"[{','.join(said)}]" if asked["method"] == "eth_getLogs" else json.dumps(said)
+    return f'{{"jsonrpc":"2.0","id":{number},"result":{text}}}'
+
+
 def node_of(crowd: Crowd, most: int) -> ThreadingHTTPServer:
     """A node of this chain on loopback, which answers with at most so many logs. It does not serve yet."""
 
@@ -350,13 +361,8 @@ def node_of(crowd: Crowd, most: int) -> ThreadingHTTPServer:
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            try:
-                said = answer(crowd, asked["method"], asked["params"], most)
-                text = f"[{','.join(said)}]" if asked["method"] == "eth_getLogs" else json.dumps(said)
-                body = f'{{"jsonrpc":"2.0","id":{asked["id"]},"result":{text}}}'
-            except ValueError as error:
-                refusal = {"code": -32602, "message": str(error)}
-                body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": refusal})
+            many = [_answered(crowd, one, most) for one in asked] if isinstance(asked, list) else None
+            body = _answered(crowd, asked, most) if many is None else f"[{','.join(many)}]"
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -19,9 +19,13 @@ class Form {
   follow() {
     const { form } = this, isFree = form.dataset.live !== undefined;
     this.isStale = isFree && !form.querySelector(".blank");
-    if (this.isAsking) return;
-    if (this.isStale) this.ask();
-    else form.removeAttribute("aria-busy");
+    if (!this.isAsking) this.next();
+  }
+
+  /** Asks about what changed meanwhile, unless it changes still: then it is told when that rests. */
+  next() {
+    if (this.isStale && !this.form.querySelector("[data-widget][aria-busy]")) this.ask();
+    else this.form.removeAttribute("aria-busy");
   }
 
   async body() {
@@ -46,15 +50,15 @@ class Form {
       told(error);
     } finally {
       this.isAsking = false;
-      if (this.isStale) this.ask();
-      else form.removeAttribute("aria-busy");
+      this.next();
     }
   }
 }
 
 /** Puts the answer of a task where answers are; it keeps itself up to date. */
 async function show(task) {
-  await htmx.ajax("GET", `/tasks/${task}`, { target: "#answer", select: "#answer", swap: "outerHTML" });
+  // Into what stands around it: the answer that is there may replace itself in the meantime.
+  await htmx.ajax("GET", `/tasks/${task}`, { target: "#answers", select: "#answer" });
 }
 
 for (const form of document.querySelectorAll("form.ask")) new Form(form);

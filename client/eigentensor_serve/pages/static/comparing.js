@@ -47,7 +47,7 @@ for (const form of document.querySelectorAll("form.embed"))
       const answer = await (await asked("/v1/embeddings", { method: "POST", headers, body })).json();
       compare(texts, answer.data.map(({ embedding }) => embedding));
       const { tasks } = answer.eigentensor;
-      await htmx.ajax("GET", `/tasks/${tasks.at(-1).task}`, { target: "#answer", select: "#answer", swap: "outerHTML" });
+      await htmx.ajax("GET", `/tasks/${tasks.at(-1).task}`, { target: "#answers", select: "#answer" });
     } catch (error) {
       told(error);
     } finally {

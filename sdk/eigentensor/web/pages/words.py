@@ -37,6 +37,8 @@ class Now:
         away = abs(block - self.block)
         if away == 0:
             return "now"
+        if self.pace.seconds and away * self.pace.seconds < 1:
+            return "in a moment" if block > self.block else "a moment ago"
         words = self.pace.about(away) or self.pace.blocks(away)
         return f"in {words}" if block > self.block else f"{words} ago"
 

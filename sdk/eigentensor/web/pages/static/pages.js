@@ -55,12 +55,12 @@ function draw(figure) {
   drawn.get(figure)?.destroy();
   drawn.set(figure, new uPlot({
     width: place.clientWidth,
-    height: 140,
+    height: 158,
     series,
     cursor: { y: false, drag: { setScale: false } },
     legend: { show: labels.length > 2, live: false },
     scales: { x: { time: false, range: (_, first, last) => [first - margin, last + margin] }, y: { range: (_, __, most) => [lowest, most > lowest ? most * 1.1 : lowest + 1] } },
-    axes: [{ ...axis, grid: { show: false }, space: 80, size: 28 }, { ...axis, size: 64, space: 32, values: (_, ticks) => ticks.map(short) }],
+    axes: [{ ...axis, grid: { show: false }, space: 80, size: 28, label: labels[0], labelSize: 18, labelFont: font }, { ...axis, size: 64, space: 32, values: (_, ticks) => ticks.map(short) }],
   }, data, place));
 }
 

@@ -1,0 +1,120 @@
+"""Programs become graphs again, with the same bits, their functions are found, and plans are made of them."""
+
+import numpy as np
+import pytest
+
+from eigentensor import reference
+from eigentensor.errors import CaptureError, LimitError
+from eigentensor.graph.lower import lower
+from eigentensor.graph.node import Form, Graph, Node, leaf, node
+from eigentensor.lowering import functions
+from eigentensor.numerics.dtypes import DType
+from eigentensor.planner.lifted import lifted
+from eigentensor.planner.plan import Plan
+from eigentensor.planner.recognised import recognised
+from eigentensor.planner.whole import planned
+from eigentensor.program.model import Program
+from eigentensor.program.ops import Op
+from eigentensor.program.text import summary
+from support.generated.programs import generate
+from support.programs import long_program
+from support.vectors.dispute import captured
+
+F32 = DType.FLOAT32
+
+
+def x(name: str, *shape: int) -> Node:
+    return leaf(Form.INPUT, name, F32, shape)
+
+
+def test_a_lifted_program_has_the_bits_of_the_program() -> None:
+    count = 0
+    for seed in range(60):
+        example = generate(seed)
+        if example.program.variables:
+            with pytest.raises(CaptureError, match="variables"):
+                lifted(example.program)
+            continue
+        count += 1
+        made = lower(lifted(example.program), fingerprint=False).program
+        read = {buffer.name for buffer in made.buffers}
+        given = {name: tensor for name, tensor in example.tensors.items() if name in read}
+        expected, got = reference.execute(example.program, example.tensors), reference.execute(made, given)
+        for of, wanted in ((got.outputs, expected.outputs), (got.states, expected.states)):
+            assert {name: array.tobytes() for name, array in of.items()} == {
+                name: array.tobytes() for name, array in wanted.items()
+            }, seed
+    assert count > 10
+
+
+@pytest.mark.parametrize("name", functions.__all__)
+def test_functions_are_found_in_what_they_are_lowered_to(name: str) -> None:
+    of = [node(Op.MUL, x("x", 4, 8), x("w", 4, 8)), x("y", 4, 8)][: 2 if name == "power" else 1]
+    graph = Graph({"out": node(Op.ADD, node(Form.FUNCTION, *of, arg=name), x("w", 4, 8))})
+    assert recognised(lifted(lower(graph, fingerprint=False).program)).outputs["out"] is graph.outputs["out"]
+
+
+def test_what_looks_at_bits_is_no_mathematics() -> None:
+    graph = Graph({"out": node(Op.BITCAST, x("x", 4), arg=DType.INT32)})
+    with pytest.raises(CaptureError, match="the bits of floats"):
+        recognised(lifted(lower(graph).program))
+
+
+def test_the_plan_of_a_program_begins_with_the_program() -> None:
+    program = captured("softmax").program
+    plan = planned(program, 60)
+    assert [summary(plan.original.made.program.bodies[call.body]) for call in plan.original.made.program.calls] == [
+        summary(program.bodies[call.body]) for call in program.calls
+    ]
+    shown = [(part, candidate) for part in plan.parts for candidate in part.shown()]
+    assert any(candidate.rules == "as it is" for _, candidate in shown) and len(shown) > len(plan.parts)
+    verdicts = [part.verdict(candidate) for part, candidate in shown]
+    assert verdicts.count("chosen") == len(plan.parts)
+    assert all(candidate.error is not None or candidate.verdict for _, candidate in shown)
+    assert plan.chosen.error <= max(1e-5, 2 * plan.original.error) and plan.gain >= 1
+
+
+def test_the_cheaper_order_of_three_products_is_found_in_the_program() -> None:
+    def product(a: Node, b: Node) -> Node:
+        (n, k), (_, m) = a.shape, b.shape
+        left = node(Form.EXPAND, node(Form.RESHAPE, a, arg=(n, 1, k)), arg=(n, m, k))
+        right = node(Form.RESHAPE, node(Form.PERMUTE, b, arg=(1, 0)), arg=(1, m, k))
+        return node(Op.REDUCE_ADD, node(Op.MUL, left, node(Form.EXPAND, right, arg=(n, m, k))), arg=(2,))
+
+    graph = Graph({"out": product(product(x("a", 32, 32), x("b", 32, 32)), x("c", 32, 1))})
+    plan = planned(lower(graph, fingerprint=False).program, 60)
+    assert plan.gain > 2, ways(plan)
+
+
+def ways(plan: Plan) -> list[str]:
+    return [f"{c.rules}: {c.cost.seconds:.2e} s, {part.verdict(c)}" for part in plan.parts for c in part.shown()]
+
+
+BROAD = Graph({"out": node(Form.SHRINK, x("x", 1 << 24), arg=((7, 8),))})
+
+
+@pytest.mark.parametrize(
+    "program", [long_program.example(40, 8).program, long_program.example(1).program, lower(BROAD).program]
+)
+def test_large_programs_are_not_planned(program: Program) -> None:
+    with pytest.raises(LimitError, match=r"at most|so long"):
+        planned(program, 60)
+
+
+def test_of_a_program_whose_graph_is_not_found_no_plan_is_made() -> None:
+    with pytest.raises(CaptureError, match="found again"):
+        planned(captured("digits").program, 60)  # windows that overlap, with padding around
+
+
+def test_a_plan_ends_in_time() -> None:
+    with pytest.raises(LimitError, match="longer than"):
+        planned(captured("long sum").program, 0)
+
+
+def test_tensors_without_elements_are_lifted() -> None:
+    graph = Graph({"out": node(Form.PAD, x("x", 0), arg=((2, 1),))})
+    made = lower(lifted(lower(graph).program)).program
+    assert (
+        reference.execute(made, {"x": np.empty(0, np.float32)} if made.buffers else {}).outputs["out"].tolist()
+        == [0] * 3
+    )
