@@ -3,20 +3,17 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eigentensor.chain import Network, Reader, anvil_account, load_account
 from eigentensor.chain.keys import ANVIL_ADDRESSES, address_in, keystore_path
 from eigentensor.errors import ChainError, ConfigError
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
+from eigentensor.task.signatures import Signer
 
 #: The development account that a local network gives to whoever names no keystore.
 CLIENT = 1
 
 
-def choose_account(network: Network) -> "LocalAccount":
+def choose_account(network: Network) -> Signer:
     """The keystore that the environment names; without one the published development key, on a local chain only."""
     if os.environ.get("EIGENTENSOR_KEYSTORE"):
         return load_account()

@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 import platformdirs
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -17,10 +17,8 @@ from eigentensor.chain import Network, Tokens, load_account, to_wei
 from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
 from eigentensor.economics.pricing import Pricing
 from eigentensor.errors import ConfigError
+from eigentensor.task.signatures import Key
 from eigentensor_operator.policy import Policy
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 
 def _address(text: str) -> str:
@@ -183,7 +181,7 @@ class Settings(BaseSettings):
         """While this file exists, nothing more is accepted."""
         return self.data_dir / "draining"
 
-    def account(self) -> "LocalAccount":
+    def account(self) -> Key:
         """The hot signer, from the keystore. Raises ConfigError."""
         return load_account(self.keystore, self.password_file)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from eth_utils.address import to_checksum_address
 from typer.testing import CliRunner
 
 from eigentensor import economics, reference
@@ -130,7 +131,7 @@ def node_of(running: Running, step: str = "ready") -> httpx.Client:
 
 
 def sent_by(net: Devnet, party: Party) -> int:
-    return web3_of(net.anvil).eth.get_transaction_count(party.signer.address)
+    return web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.signer.address))
 
 
 @pytest.mark.parametrize("kills", [("execute",), pytest.param(STEPS[:-2], marks=pytest.mark.slow)])
@@ -347,14 +348,14 @@ def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
 
 def test_going_up_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
-    count = web3_of(net.anvil).eth.get_transaction_count(party.owner.address)
+    count = web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address))
     amounts = ("--signer", party.signer.address, "--stake", "10", "--collateral", "10")
     plan = json.loads(run("up", *amounts, "--dry-run", "--json"))
     assert plan["schema"] == "eigentensor.operator-plan/2" and plan["complete"]
     assert [step["status"] for step in plan["steps"]] == ["done"] * 8
     again = json.loads(run("up", *amounts, "--min-price", "0.02", "--json"))
     assert again["complete"] and (party.folder / "operator.toml").read_text() == 'min_price = "0.02"\n'
-    assert web3_of(net.anvil).eth.get_transaction_count(party.owner.address) == count
+    assert web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address)) == count
     (party.folder / "operator.toml").unlink()
 
 
@@ -362,10 +363,10 @@ def test_going_up_with_too_little_says_how_much_is_missing_and_spends_nothing(
     net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
-    count = web3_of(net.anvil).eth.get_transaction_count(party.owner.address)
+    count = web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address))
     with pytest.raises(InsufficientFunds, match="stake and collateral need 19"):
         run("up", "--signer", party.signer.address, "--stake", "1000", "--collateral", "1010")
-    assert web3_of(net.anvil).eth.get_transaction_count(party.owner.address) == count
+    assert web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address)) == count
 
 
 def test_a_cold_owner_gets_its_messages_written_down(net: Devnet, party: Party, run: Run, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from eigentensor.chain import load_account, save_account
-from eigentensor.chain.keys import ANVIL_KEYS, keystore_folder
+from eigentensor.chain import anvil_account, load_account, save_account
+from eigentensor.chain.keys import ANVIL_KEYS, keystore_folder, new_account
 from eigentensor.errors import ConfigError
 from eigentensor_client.cli import main
 from support.screens import values as v
@@ -100,7 +100,7 @@ def test_a_key_is_never_overwritten(wallet: Wallet, verb: list[str]) -> None:
     assert code == 3 and "alice.json exists" in err
     assert (keystore_folder() / "alice.json").read_bytes() == before
     with pytest.raises(ConfigError, match="exists"):  # also by who came in between
-        save_account(Account.create(), keystore_folder() / "alice.json", PASSWORD, iterations=1)
+        save_account(new_account(), keystore_folder() / "alice.json", PASSWORD, iterations=1)
     assert len(list(keystore_folder().iterdir())) == 1
 
 
@@ -154,8 +154,8 @@ def test_on_a_local_chain_a_published_key_pays(wallet: Wallet) -> None:
 
 def test_a_file_of_that_name_is_meant_before_the_folder(wallet: Wallet) -> None:
     wallet.object("import", "alice", stdin=KEY)
-    save_account(Account.from_key(ANVIL_KEYS[3]), Path("alice"), PASSWORD, iterations=1)
-    assert load_account(Path("alice"), Path("password")).address == Account.from_key(ANVIL_KEYS[3]).address
+    save_account(anvil_account(3), Path("alice"), PASSWORD, iterations=1)
+    assert load_account(Path("alice"), Path("password")).address == anvil_account(3).address
 
 
 def test_other_chains_fund_nobody_and_say_what_to_send(wallet: Wallet) -> None:

@@ -6,18 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
 
 from eigentensor.chain import save_account
 from eigentensor.chain.keys import keystore_folder
 from eigentensor.errors import ConfigError
+from eigentensor.task.signatures import Key
 from eigentensor_operator.config import Settings
 from eigentensor_operator.onboarding import Plan, prices
 from eigentensor_operator.starting import bench_command, run_command, signer_of
 
-OWNER: LocalAccount = Account.from_key("0x" + "5a" * 32)
-SIGNER: LocalAccount = Account.from_key("0x" + "5b" * 32)
+OWNER, SIGNER = Key(b"\x5a" * 32), Key(b"\x5b" * 32)
 PLAN = Plan(OWNER.address, SIGNER.address, 240, 12.0, datetime(2026, 11, 22, tzinfo=UTC), (), 20)
 
 

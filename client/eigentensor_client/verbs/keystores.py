@@ -13,8 +13,7 @@ from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs import options
 
 if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
-
+    from eigentensor.task.signatures import Key
     from eigentensor_client.schemas import networks as schemas
     from eigentensor_client.tables import Table
 
@@ -148,7 +147,7 @@ def _password(file: Path | None, question: str, *, confirm: bool) -> str:
     raise ConfigError("there is no terminal to ask for a password", fix="Name a --password-file.")
 
 
-def _save(screen: Screen, account: "LocalAccount", name: str, path: Path, password: str) -> None:
+def _save(screen: Screen, account: "Key", name: str, path: Path, password: str) -> None:
     from eigentensor.chain.keys import save_account
 
     save_account(account, path, password)

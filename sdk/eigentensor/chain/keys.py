@@ -3,21 +3,17 @@
 import json
 import os
 import re
+import secrets
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 
 from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.chain.network import Network
 from eigentensor.errors import ConfigError
-from eigentensor.task.order import Signer
-
-if TYPE_CHECKING:
-    from eth_account import Account
-    from eth_account.signers.local import LocalAccount
+from eigentensor.task.signatures import Key, Signer
 
 #: Anvil's published development keys. Everybody has them: they are worth nothing, and are refused on every other chain.
 ANVIL_KEYS = (
@@ -49,12 +45,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")  # shorter than a key
 _KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 
 
-def anvil_account(index: int) -> "LocalAccount":
+def anvil_account(index: int) -> Key:
     """One of the ten accounts that a local anvil chain funds."""
-    return _from_key(ANVIL_KEYS[index])
+    return Key(bytes.fromhex(ANVIL_KEYS[index][2:]))
 
 
-def load_account(keystore: Path | None = None, password_file: Path | None = None) -> "LocalAccount":
+def load_account(keystore: Path | None = None, password_file: Path | None = None) -> Key:
     """Opens a keystore; without arguments those of $EIGENTENSOR_KEYSTORE and $EIGENTENSOR_PASSWORD_FILE.
 
     Raises ConfigError if either is missing, unreadable or wrong.
@@ -80,25 +76,23 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
     return account
 
 
-def opened(keystore: str, password: str) -> "LocalAccount":
+def opened(keystore: str, password: str) -> Key:
     """The account of a keystore's text. Raises ValueError if it is none, or of another password."""
-    try:
-        return _from_key(bytes(_accounts().decrypt(keystore, password)))
-    except (TypeError, KeyError, NotImplementedError) as error:
-        raise ValueError(f"no V3 keystore: {error!r}") from None
+    from eigentensor.chain.keystore import decrypted
+
+    return decrypted(keystore, password)
 
 
-def new_account() -> "LocalAccount":
+def new_account() -> Key:
     """An account that nobody had before."""
-    account: LocalAccount = _accounts().create()
-    return account
+    return Key(secrets.token_bytes(32))
 
 
-def account_of(key: str) -> "LocalAccount":
+def account_of(key: str) -> Key:
     """The account of a private key in hex. Raises ConfigError, which does not repeat what was no key."""
     if _KEY.fullmatch(key):
         try:
-            return _from_key(key)
+            return Key(bytes.fromhex(key.removeprefix("0x")))
         except ValueError:  # zero, or beyond the curve's order
             pass
     raise ConfigError("this is no private key", fix="A key is 64 hex digits, with or without 0x, and nothing else.")
@@ -160,14 +154,15 @@ def new_keystore_path(keystore: str) -> Path:
     return path
 
 
-def save_account(account: "LocalAccount", keystore: Path, password: str, *, iterations: int | None = None) -> None:
+def save_account(account: Key, keystore: Path, password: str, *, iterations: int | None = None) -> None:
     """Writes a new keystore that only its owner can read, whole or not at all. `iterations` makes a weak one for a
     local chain, quickly.
 
     Raises ConfigError if the file exists: a key is never overwritten.
     """
-    kind: Literal["scrypt", "pbkdf2"] = "scrypt" if iterations is None else "pbkdf2"
-    content = json.dumps(_accounts().encrypt(account.key, password, kdf=kind, iterations=iterations))
+    from eigentensor.chain.keystore import encrypted
+
+    content = encrypted(account, password, iterations)
     keystore.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = keystore.with_name(f".{keystore.name}.{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -204,22 +199,9 @@ def _exists(keystore: Path) -> ConfigError:
     return ConfigError(f"{keystore} exists", fix="Choose another name, or use this key.")
 
 
-def _from_key(key: str | bytes) -> "LocalAccount":
-    account: LocalAccount = _accounts().from_key(key)
-    return account
-
-
-def _accounts() -> "type[Account]":
-    """What opens and makes keys: its import takes longer than all else that a command does which signs nothing."""
-    from eth_account import Account
-
-    limit_recursion()
-    return Account
-
-
 def limit_recursion() -> None:
-    """A library below eth_account allows 100,000 levels: deep enough for a stranger's nested JSON to overflow the C
-    stack and end the process. tinygrad needs 10,000."""
+    """A library below eth_account and web3, which callers may use, allows 100,000 levels: deep enough for a stranger's
+    nested JSON to overflow the C stack and end the process. tinygrad needs 10,000."""
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))
 
 
