@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eigentensor.chain import Tokens
 from eigentensor.errors import ConfigError
 
+Keystore = Annotated[str, BeforeValidator(str)]
 Model = TypeVar("Model", bound=BaseSettings)
 
 
@@ -51,8 +52,8 @@ class Settings(BaseSettings):
     blobs: str | None = Field(
         None, description="folder or fsspec URL (s3://…) of blobs; in the data folder unless given"
     )
-    keystore: Path | None = Field(
-        None, description="V3 keystore of the account that pays for messages; none: send none"
+    keystore: Keystore | None = Field(
+        None, description="V3 keystore, or URL of a key elsewhere, that pays for messages; none: send none"
     )
     password_file: Path | None = Field(None, description="file with the keystore's password")
     poll: float = Field(0.5, gt=0, le=60, description="seconds between questions to the chain")
@@ -105,7 +106,9 @@ class WatchSettings(BaseSettings, Watch):
         default_factory=lambda: platformdirs.user_data_path("eigentensor") / "watch",
         description="folder of the database, the journal and blobs",
     )
-    keystore: Path | None = Field(None, description="V3 keystore of the account that challenges; none: only tell")
+    keystore: Keystore | None = Field(
+        None, description="V3 keystore, or URL of a key elsewhere, of the account that challenges; none: only tell"
+    )
     password_file: Path | None = Field(None, description="file with the keystore's password")
     poll: float = Field(0.5, gt=0, le=60, description="seconds between questions to the chain")
     max_fee_gwei: float = Field(1000, gt=0, description="the most that a unit of gas may cost")

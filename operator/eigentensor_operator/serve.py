@@ -68,7 +68,7 @@ def serve(settings: Settings) -> None:
         blobs = LocalStore(settings.data_dir / "blobs")
         gateway = held.enter_context(closing(GatewayClient(network.gateway_url, blobs, limit=settings.max_memory)))
         metrics = Metrics(network.deployment.token_symbol)
-        key = account if settings.calls else None
+        key = settings.call_signer(account) if settings.calls else None
         batches, url = batches_of(held, settings, key, chain, gateway, device, policy, metrics)
         policy = replace(policy, calls=url)
         steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
@@ -103,7 +103,7 @@ def batches_of(
     policy: Policy, metrics: Metrics,
 ) -> tuple[Running, str]:  # fmt: skip
     """Batches of paid calls, which `held` ends, and the URL at which calls are served; empty where none are:
-    without the signer's `key`."""
+    without a `key` that signs receipts."""
     operator, domain, calls = policy.operator, chain.deployment.channels_domain, None
     if key is not None:
         calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway, device))

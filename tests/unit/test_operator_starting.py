@@ -38,8 +38,8 @@ def settings(**changes: object) -> Settings:
 def test_a_signer_is_named_by_its_keystore_or_its_address_and_its_keystore_comes_back(named: bool) -> None:
     path = keystore_folder() / "hot.json"
     save_account(SIGNER, path, "same", iterations=1)
-    assert signer_of("hot" if named else SIGNER.address.lower()) == (SIGNER.address, path)
-    assert run_command(settings(), PLAN, path) == (
+    assert signer_of("hot" if named else SIGNER.address.lower()) == (SIGNER.address, str(path))
+    assert run_command(settings(), PLAN, str(path)) == (
         f"eigentensor operator run --network local --address {OWNER.address} --keystore {path} --password-file password"
     )
 
@@ -50,7 +50,7 @@ def test_what_is_not_known_here_stands_in_capitals() -> None:
     assert run_command(settings(), PLAN, None).endswith(
         "--keystore KEYSTORE_OF_THE_SIGNER --password-file PASSWORD_FILE_OF_THE_SIGNER"
     )
-    command = run_command(settings(), PLAN, Path("hot.json"))
+    command = run_command(settings(), PLAN, "hot.json")
     assert command.endswith("--keystore hot.json --password-file PASSWORD_FILE_OF_THE_SIGNER")
 
 

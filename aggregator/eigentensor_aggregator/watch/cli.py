@@ -23,7 +23,8 @@ def watch(
     gateway: Annotated[str | None, typer.Option(help="URL of the gateway that has the blobs.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the database, the journal and blobs.")] = None,
     keystore: Annotated[
-        Path | None, typer.Option(help="V3 keystore that pays for challenges; none: only tell.")
+        str | None,
+        typer.Option(help="V3 keystore, or URL of a key elsewhere, that pays for challenges; none: only tell."),
     ] = None,
     password_file: Annotated[Path | None, typer.Option(help="File with the keystore's password.")] = None,
     unsafe_no_sandbox: Annotated[

@@ -67,9 +67,9 @@ def list_keystores(network: options.NetworkName = None, json: options.Json = Fal
     from eigentensor_client.accounts import named_keystore, reason
 
     screen, used = Screen(as_json=json), named_keystore()
-    paths = sorted(keystore_folder().glob("*.json"))
-    others = [used] if used is not None and used not in paths else []
-    listed = [_listed(path, used=path == used) for path in (*paths, *others)]
+    paths = [str(path) for path in sorted(keystore_folder().glob("*.json"))]
+    others = [used] if used and used not in paths else []
+    listed = [_listed(named, used=named == used) for named in (*paths, *others)]
     chosen = None
     with suppress(ConfigError):  # keystores are there without any network
         chosen = Network.load(network)
@@ -95,14 +95,16 @@ def keystore_lines(fields: "schemas.Keystores") -> Iterator["Table | str"]:
     yield f"pays: {fields['pays']}"
 
 
-def _listed(path: Path, *, used: bool) -> "schemas.ListedKeystore":
-    """What can be said of a keystore without its password."""
-    from eigentensor.chain.keys import address_in, keystore_folder
+def _listed(named: str, *, used: bool) -> "schemas.ListedKeystore":
+    """What can be said of a key without its password."""
+    from eigentensor.chain.elsewhere import shown
+    from eigentensor.chain.keys import address_of, keystore_folder
 
-    name = path.stem if path.parent == keystore_folder() else str(path)
-    one: schemas.ListedKeystore = {"name": name, "file": str(path), "used": used}
+    path, where = Path(named), shown(named)
+    name = path.stem if path.parent == keystore_folder() else where
+    one: schemas.ListedKeystore = {"name": name, "file": where, "used": used}
     try:
-        if address := address_in(path):
+        if address := address_of(named):
             one["address"] = address
     except OSError as error:
         one["wrong"] = f"cannot be read: {error.strerror}"

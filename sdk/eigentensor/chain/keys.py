@@ -1,4 +1,5 @@
-"""Keys in V3 keystores: files that only their owner can read, opened by a password from a file."""
+"""Accounts: keys in V3 keystores, files that only their owner can read, opened by a password from a file; and keys that
+are elsewhere."""
 
 import json
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from eigentensor.addresses import is_address, to_checksum_address
+from eigentensor.chain.elsewhere import account_in, is_elsewhere, signer_at
 from eigentensor.chain.network import Network
 from eigentensor.errors import ConfigError
 from eigentensor.task.signatures import Key, Signer
@@ -50,13 +52,17 @@ def anvil_account(index: int) -> Key:
     return Key(bytes.fromhex(ANVIL_KEYS[index][2:]))
 
 
-def load_account(keystore: Path | None = None, password_file: Path | None = None) -> Key:
-    """Opens a keystore; without arguments those of $EIGENTENSOR_KEYSTORE and $EIGENTENSOR_PASSWORD_FILE.
+def load_account(keystore: Path | str | None = None, password_file: Path | None = None) -> Signer:
+    """Opens a keystore; without arguments those of $EIGENTENSOR_KEYSTORE and $EIGENTENSOR_PASSWORD_FILE. In place of a
+    keystore a URL may name a key that is elsewhere (`eigentensor.chain.elsewhere`), which needs no password.
 
-    Raises ConfigError if either is missing, unreadable or wrong.
+    Raises ConfigError if either is missing, unreadable or wrong, NotSigned where a key elsewhere has to be asked.
     """
-    keystore = keystore_path(keystore or _from_environment("EIGENTENSOR_KEYSTORE"))
-    password_file = password_file or _from_environment("EIGENTENSOR_PASSWORD_FILE")
+    named = str(keystore or _from_environment("EIGENTENSOR_KEYSTORE"))
+    if is_elsewhere(named):
+        return signer_at(named)
+    keystore = keystore_path(Path(named))
+    password_file = password_file or Path(_from_environment("EIGENTENSOR_PASSWORD_FILE"))
     try:
         account = opened(keystore.read_text(), password_file.read_text().rstrip("\r\n"))
     except OSError as error:
@@ -135,6 +141,23 @@ def keystore_for(address: str) -> Path | None:
     return None
 
 
+def address_of(named: str) -> str:
+    """Whose key a setting names, a keystore or one that is elsewhere, without opening it; "" where it does not say.
+    Raises what `address_in` raises."""
+    return account_in(named) if is_elsewhere(named) else address_in(keystore_path(Path(named)))
+
+
+def kept_key(path: Path) -> Key:
+    """The key of a file that only its owner can read, made if there is none. Raises ConfigError."""
+    try:
+        if not path.exists():
+            with suppress(FileExistsError):
+                _write(path, new_account().secret.hex())
+        return Key(bytes.fromhex(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the key in {path} cannot be had: {error}", fix="Bring it back, or remove it.") from None
+
+
 def address_in(keystore: Path) -> str:
     """Whose key a keystore says it has, without its password; "" where it does not say. Raises OSError; ValueError for
     what is no keystore."""
@@ -162,20 +185,10 @@ def save_account(account: Key, keystore: Path, password: str, *, iterations: int
     """
     from eigentensor.chain.keystore import encrypted
 
-    content = encrypted(account, password, iterations)
-    keystore.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = keystore.with_name(f".{keystore.name}.{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(handle, "w") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        keystore.hardlink_to(temporary)
+        _write(keystore, encrypted(account, password, iterations))
     except FileExistsError:
         raise _exists(keystore) from None
-    finally:
-        temporary.unlink()
 
 
 def check_account(account: Signer, network: Network) -> None:
@@ -185,6 +198,21 @@ def check_account(account: Signer, network: Network) -> None:
             f"{account.address} is a development account whose key everybody knows",
             fix="Use a key of your own on this chain.",
         )
+
+
+def _write(path: Path, content: str) -> None:
+    """A new file that only its owner can read, whole or not at all. Raises FileExistsError, OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        path.hardlink_to(temporary)
+    finally:
+        temporary.unlink()
 
 
 def _is_name(keystore: Path) -> bool:
@@ -205,8 +233,8 @@ def limit_recursion() -> None:
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))
 
 
-def _from_environment(name: str) -> Path:
+def _from_environment(name: str) -> str:
     value = os.environ.get(name)
     if not value:
         raise ConfigError(f"no key: {name} is not set", fix=f"Set {name} to a file.")
-    return Path(value)
+    return value

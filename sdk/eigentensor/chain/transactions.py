@@ -57,7 +57,8 @@ def raw_of(transaction: Mapping[str, Any]) -> bytes:
 
 
 def signed(fields: Mapping[str, Any], account: Signer) -> bytes:
-    """The bytes of a transaction by EIP-1559, signed: its fields are named as nodes name them, numbers and bytes."""
+    """The bytes of a transaction by EIP-1559, signed: its fields are named as nodes name them, numbers and bytes.
+    Raises NotSigned."""
     items = [_item(fields[name]) for name in _FIELDS[_FEES]]
     signature = account.sign(bytes((_FEES,)) + rlp.encode(items))
     r, s, parity = signature[:32], signature[32:64], signature[64] - 27

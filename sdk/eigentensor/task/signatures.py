@@ -21,7 +21,8 @@ class Signer(Protocol):
         """With its checksum."""
 
     def sign(self, message: bytes) -> bytes:
-        """The signature of a message's Keccak-256, 65 bytes: transactions and typed data are such messages."""
+        """The signature of a message's Keccak-256, 65 bytes: transactions and typed data are such messages. Raises
+        NotSigned where a key is elsewhere and does not sign."""
 
 
 class Key:
