@@ -5,13 +5,22 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.chain import Tokens
 from eigentensor.errors import ConfigError
 
+
+def _address(text: str) -> str:
+    if text and not is_address(text):
+        raise ValueError(f"{text!r} is not an address")
+    return to_checksum_address(text) if text else text
+
+
 Keystore = Annotated[str, BeforeValidator(str)]
+Address = Annotated[str, AfterValidator(_address)]
 Model = TypeVar("Model", bound=BaseSettings)
 
 
@@ -23,6 +32,7 @@ class Watch(BaseModel):
     share: float = Field(0, ge=0, le=1, description="share of all results that is re-executed; 0: nothing is")
     max_operations: int = Field(10**12, gt=0, description="evaluations of instructions that one result may take")
     max_memory: int = Field(8 << 30, gt=0, description="bytes of tensors that one result may take")
+    operator: Address = Field("", description="whose results are re-executed; everybody's unless given")
     bonds: Tokens = Field("1", description="tokens bound in games at once, at most")
     block_seconds: float = Field(12, gt=0, description="time between blocks")
     gateway: str | None = Field(

@@ -17,6 +17,7 @@ from eigentensor.keccak import keccak
 from eigentensor.task import Domain, Signer, order_signer, sign_order
 from eigentensor.task.signatures import is_signed_by
 from eigentensor_local.anvil import Anvil
+from support.services import access, kms_server
 from support.stories.market import Orders
 from support.web3signer import Signing, web3signer
 
@@ -37,11 +38,15 @@ def no_trouble(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue("signing").trouble("none")
 
 
-@pytest.fixture
-def kms(s3: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture(scope="module")
+def kms() -> Iterator[Any]:
     """AWS' client of a KMS that keeps all in memory."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL_KMS", s3)
-    return boto3.client("kms", region_name="us-east-1")
+    with kms_server() as url, pytest.MonkeyPatch.context() as patch:
+        for name, value in access(url).items():
+            patch.setenv(name, value)
+        client = boto3.client("kms", region_name="us-east-1")
+        yield client
+        client.close()
 
 
 def made(kms: Any, spec: str = "ECC_SECG_P256K1") -> str:
@@ -123,7 +128,7 @@ def test_a_signer_that_is_away_is_asked_again_for_some_seconds(signing: Signing)
         signer_at(f"http://127.0.0.1:9/{KEYS[0].address}").sign(b"message")
 
 
-def test_a_kms_that_does_not_sign_is_said(kms: Any, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kms_that_does_not_sign_is_said(kms: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotSigned, match="NotFoundException"):
         signer_at("kms://us-east-1/nothing")
     with pytest.raises(NotSigned, match="of another curve"):

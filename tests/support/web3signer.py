@@ -1,7 +1,8 @@
 """A process that speaks web3signer's protocol (mode eth1), as its documentation has it: not ours, and none of our code.
 
 `python -m support.web3signer KEY…` serves keys in hex on a free port, which it prints. `PUT /trouble` with a word makes
-it fail: `busy` (500), `slow`, `refuses`, `another` (signs by another key), `nonsense`, or `none`.
+it fail: `busy` (500), `slow`, `refuses`, `another` (signs by another key), `nonsense`, or `none`; a word of hex refuses
+what contains these bytes.
 """
 
 import json
@@ -47,8 +48,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(30)
         if key is None:
             return self._answer(404, "Public Key not found")
-        if trouble in ("busy", "refuses"):
-            return self._answer({"busy": 500, "refuses": 403}[trouble], trouble)
+        if trouble in ("busy", "refuses") or trouble in data:
+            return self._answer(500 if trouble == "busy" else 403, trouble)
         if trouble == "nonsense":
             return self._answer(200, "0x1234")
         digest = keccak(bytes.fromhex(data.removeprefix("0x")))
@@ -93,7 +94,7 @@ def web3signer(keys: Sequence[bytes]) -> Iterator[Signing]:
     """One that has these keys."""
     command = [sys.executable, "-m", "support.web3signer", *(key.hex() for key in keys)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": ":".join(sys.path)}
+        command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": ":".join(filter(None, sys.path))}
     ) as process:
         try:
             assert process.stdout is not None

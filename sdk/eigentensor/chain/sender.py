@@ -14,7 +14,7 @@ from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.node import Node
 from eigentensor.chain.refusals import reverted, talking_to
-from eigentensor.chain.transactions import fields_of, signed
+from eigentensor.chain.transactions import fields_of, read_transaction, signed
 from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError, FeeTooHigh, NotMined, Reverted, Unreachable
 from eigentensor.keccak import keccak
@@ -121,7 +121,8 @@ class Sender:
     """Sends each intent once: `send` with a key that is known waits for what was sent under it, also after a restart.
 
     A transaction that a reorganisation or the node threw out is offered to the chain again; one whose fee is less than
-    the next block takes is replaced at once. Several senders may share a journal.
+    the next block takes is replaced at once. Several senders of an account may share a journal; that of another account
+    may take it over: what is in the chain is not sent again, what is not is sent anew.
     """
 
     def __init__(
@@ -339,6 +340,9 @@ class Sender:
         """Whether one of the intent's transactions is, or can still get, into the chain; marks it lost if not."""
         if self._receipt(intent) is not None:
             return True
+        if read_transaction(intent.attempts[-1].raw).sender != self.address:
+            self.journal.mark(intent.key, Status.LOST)  # of the signer before this one, whose nonces are not ours
+            return False
         if self._node.transaction_count(self.address) <= intent.nonce:
             if intent.status is not Status.PENDING:
                 self.journal.mark(intent.key, Status.PENDING)
