@@ -15,5 +15,5 @@ def _sign(key: ECDSAPrivateKey, message: bytes, signing_algorithm: str) -> bytes
 
 
 if __name__ == "__main__":
-    ECDSAPrivateKey.sign = _sign  # type: ignore[method-assign]
+    ECDSAPrivateKey.sign = _sign  # type: ignore[method-assign, assignment]
     main(sys.argv[1:])
