@@ -21,7 +21,10 @@ def run(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of database and uploads.")] = None,
-    keystore: Annotated[Path | None, typer.Option(help="V3 keystore that pays for messages; none: send none.")] = None,
+    keystore: Annotated[
+        str | None,
+        typer.Option(help="V3 keystore, or URL of a key elsewhere, that pays for messages; none: send none."),
+    ] = None,
     password_file: Annotated[Path | None, typer.Option(help="File with the keystore's password.")] = None,
     watch_share: Annotated[float | None, typer.Option(help="Share of all results to re-execute, 0 to 1.")] = None,
 ) -> None:

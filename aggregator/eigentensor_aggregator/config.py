@@ -2,16 +2,26 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.chain import Tokens
 from eigentensor.errors import ConfigError
 from eigentensor.pace import between_looks
 
+
+def _address(text: str) -> str:
+    if text and not is_address(text):
+        raise ValueError(f"{text!r} is not an address")
+    return to_checksum_address(text) if text else text
+
+
+Keystore = Annotated[str, BeforeValidator(str)]
+Address = Annotated[str, AfterValidator(_address)]
 Model = TypeVar("Model", bound=BaseSettings)
 
 
@@ -23,6 +33,7 @@ class Watch(BaseModel):
     share: float = Field(0, ge=0, le=1, description="share of all results that is re-executed; 0: nothing is")
     max_operations: int = Field(10**12, gt=0, description="evaluations of instructions that one result may take")
     max_memory: int = Field(8 << 30, gt=0, description="bytes of tensors that one result may take")
+    operator: Address = Field("", description="whose results are re-executed; everybody's unless given")
     bonds: Tokens = Field("1", description="tokens bound in games at once, at most")
     block_seconds: float = Field(12, gt=0, description="time between blocks")
     gateway: str | None = Field(
@@ -52,8 +63,8 @@ class Settings(BaseSettings):
     blobs: str | None = Field(
         None, description="folder or fsspec URL (s3://…) of blobs; in the data folder unless given"
     )
-    keystore: Path | None = Field(
-        None, description="V3 keystore of the account that pays for messages; none: send none"
+    keystore: Keystore | None = Field(
+        None, description="V3 keystore, or URL of a key elsewhere, that pays for messages; none: send none"
     )
     password_file: Path | None = Field(None, description="file with the keystore's password")
     poll: float | None = Field(
@@ -116,7 +127,9 @@ class WatchSettings(BaseSettings, Watch):
         default_factory=lambda: platformdirs.user_data_path("eigentensor") / "watch",
         description="folder of the database, the journal and blobs",
     )
-    keystore: Path | None = Field(None, description="V3 keystore of the account that challenges; none: only tell")
+    keystore: Keystore | None = Field(
+        None, description="V3 keystore, or URL of a key elsewhere, of the account that challenges; none: only tell"
+    )
     password_file: Path | None = Field(None, description="file with the keystore's password")
     poll: float | None = Field(
         None,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from alembic import command
 from alembic.config import Config
+from alembic.util.exc import CommandError
 from sqlalchemy import Engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlmodel import Session, create_engine
@@ -25,7 +26,8 @@ T = TypeVar("T")
 
 
 def connect(url: str) -> Engine:
-    """Connects, and creates or upgrades the tables. Raises ConfigError where there is no driver, or no database."""
+    """Connects, and creates or upgrades the tables. Raises ConfigError where there is no driver, or no database,
+    and for one of a later version."""
     try:
         named = make_url(url)
         if named.drivername == "postgresql":
@@ -44,6 +46,12 @@ def connect(url: str) -> Engine:
         engine.dispose()
         raise ConfigError(
             f"the database {_shown(url)} does not answer: {error.orig}", fix="Start it, or name another one."
+        ) from None
+    except CommandError as error:
+        engine.dispose()
+        raise ConfigError(
+            f"the database {_shown(url)} was written by a later version: {error}",
+            fix="Go on with that version, or with the copy that was made before it.",
         ) from None
     return engine
 

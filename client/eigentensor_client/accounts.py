@@ -3,20 +3,18 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eigentensor.chain import Network, Reader, anvil_account, load_account
-from eigentensor.chain.keys import ANVIL_ADDRESSES, address_in, keystore_path
+from eigentensor.chain.elsewhere import is_elsewhere, shown
+from eigentensor.chain.keys import ANVIL_ADDRESSES, address_of, keystore_path
 from eigentensor.errors import ChainError, ConfigError
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
+from eigentensor.task.signatures import Signer
 
 #: The development account that a local network gives to whoever names no keystore.
 CLIENT = 1
 
 
-def choose_account(network: Network) -> "LocalAccount":
+def choose_account(network: Network) -> Signer:
     """The keystore that the environment names; without one the published development key, on a local chain only."""
     if os.environ.get("EIGENTENSOR_KEYSTORE"):
         return load_account()
@@ -35,29 +33,29 @@ def known_address(network: Network) -> str:
     if keystore is None and network.is_local:
         return ANVIL_ADDRESSES[CLIENT]
     with suppress(OSError, ValueError):
-        if keystore is not None and (address := address_in(keystore)):
+        if keystore is not None and (address := address_of(keystore)):
             return address
     return str(choose_account(network).address)
 
 
-def named_keystore() -> Path | None:
-    """The keystore that the environment names; None if it names none."""
+def named_keystore() -> str | None:
+    """The keystore that the environment names, its file or the URL of a key elsewhere; None if it names none."""
     named = os.environ.get("EIGENTENSOR_KEYSTORE")
-    return keystore_path(Path(named)) if named else None
+    return named if not named or is_elsewhere(named) else str(keystore_path(Path(named)))
 
 
 def origin(network: Network) -> str:
     """Where the key of `choose_account` comes from."""
     keystore = os.environ.get("EIGENTENSOR_KEYSTORE")
     if keystore:
-        return f"{keystore} ($EIGENTENSOR_KEYSTORE)"
+        return f"{shown(keystore)} ($EIGENTENSOR_KEYSTORE)"
     return f"anvil's published key {CLIENT}: worth nothing" if network.is_local else "none"
 
 
 def reason(network: Network | None) -> str:
     """Whose key pays, and why; without a network no development key does."""
-    if named_keystore() is not None:
-        return f"{os.environ['EIGENTENSOR_KEYSTORE']}, which $EIGENTENSOR_KEYSTORE names"
+    if named_keystore():
+        return f"{shown(os.environ['EIGENTENSOR_KEYSTORE'])}, which $EIGENTENSOR_KEYSTORE names"
     if network is not None and network.is_local:
         return f"{origin(network)}; network {network.name} is a local chain, and $EIGENTENSOR_KEYSTORE is not set"
     return "none: $EIGENTENSOR_KEYSTORE is not set"

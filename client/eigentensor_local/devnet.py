@@ -40,7 +40,7 @@ from eigentensor_local.contracts import DEPLOYER, deploy
 from eigentensor_local.processes import Processes, Running, ended_by_signals
 
 if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
+    from eigentensor.task.signatures import Key
 
 PASSWORD = "local"  # of keystores that guard nothing but test tokens
 STAKE = COLLATERAL = to_wei("10")
@@ -57,8 +57,8 @@ class Party:
     """An operator of the local network: its owner's and its signer's key, and the folder that holds all it has."""
 
     name: str
-    owner: "LocalAccount"
-    signer: "LocalAccount"
+    owner: "Key"
+    signer: "Key"
     folder: Path
 
     @property

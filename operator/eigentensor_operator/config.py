@@ -5,23 +5,22 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from eigentensor import economics, merkle
 from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.chain import Network, Tokens, load_account, to_wei
+from eigentensor.chain.keys import kept_key
 from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
 from eigentensor.economics.pricing import Pricing
 from eigentensor.errors import ConfigError
 from eigentensor.pace import between_looks
+from eigentensor.task.signatures import Key, Signer
 from eigentensor_operator.policy import Policy
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 
 def _address(text: str) -> str:
@@ -92,7 +91,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid")
 
     network: str | None = None
-    keystore: Path | None = None
+    keystore: Annotated[str, BeforeValidator(str)] | None = None
     password_file: Path | None = None
     address: Address = ""
     data_dir: Path = Field(default_factory=lambda: platformdirs.user_data_path("eigentensor") / "operator")
@@ -189,9 +188,14 @@ class Settings(BaseSettings):
         """While this file exists, nothing more is accepted."""
         return self.data_dir / "draining"
 
-    def account(self) -> "LocalAccount":
-        """The hot signer, from the keystore. Raises ConfigError."""
+    def account(self) -> Signer:
+        """The hot signer: of the keystore, or elsewhere. Raises ConfigError, NotSigned."""
         return load_account(self.keystore, self.password_file)
+
+    def call_signer(self, account: Signer) -> Signer:
+        """Who signs deals and receipts, several a second: the hot signer, or where its key is elsewhere one of the data
+        folder, which can send nothing that costs. Raises ConfigError."""
+        return account if isinstance(account, Key) else kept_key(self.data_dir / "calls.key")
 
     def pricing(self, decimals: int) -> Pricing:
         """Of a market whose token has so many decimals."""

@@ -13,7 +13,7 @@ from eigentensor import task as t
 from eigentensor import traces
 from eigentensor.chain import Chain, Head
 from eigentensor.dispute import deadline_of
-from eigentensor.errors import ChainError, ClusterError, ConnectionLost, StoreError, WorkerLost
+from eigentensor.errors import ChainError, ClusterError, ConnectionLost, NotSigned, StoreError, WorkerLost
 from eigentensor.task.due import position_of
 from eigentensor_operator import events, machine, taking
 from eigentensor_operator.batches.running import Running
@@ -286,5 +286,5 @@ class Daemon:
         if self.operator.is_offering:
             try:
                 self._steps.ask(self.operator.head)
-            except StoreError as error:
+            except (StoreError, NotSigned) as error:
                 self._log.warning("the gateway does not take what is asked", error=str(error))

@@ -13,7 +13,10 @@ from eigentensor.version import VERSION
 
 Network = Annotated[str | None, typer.Option("--network", help="A network's name, or a .json file.")]
 Keystore = Annotated[
-    Path | None, typer.Option("--keystore", help="V3 keystore: of the owner to join or leave, of the signer to run.")
+    str | None,
+    typer.Option(
+        "--keystore", help="V3 keystore, or URL of a key elsewhere: the owner's to join or leave, else the signer's."
+    ),
 ]
 PasswordFile = Annotated[Path | None, typer.Option("--password-file", help="File with the keystore's password.")]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Journals, blobs and results of this operator.")]

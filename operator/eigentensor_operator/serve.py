@@ -13,11 +13,11 @@ import structlog
 from eigentensor import traces
 from eigentensor.chain import Chain, Network
 from eigentensor.chain.units import GWEI
-from eigentensor.channel import Key
 from eigentensor.errors import ConfigError
 from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
+from eigentensor.task import Signer
 from eigentensor_operator.alarms import HINDERING
 from eigentensor_operator.batches.drawing import OwnDraws
 from eigentensor_operator.batches.fetching import Sources
@@ -68,7 +68,7 @@ def serve(settings: Settings) -> None:
         blobs = LocalStore(settings.data_dir / "blobs")
         gateway = held.enter_context(closing(GatewayClient(network.gateway_url, blobs, limit=settings.max_memory)))
         metrics = Metrics(network.deployment.token_symbol)
-        key = Key(bytes(account.key)) if settings.calls else None
+        key = settings.call_signer(account) if settings.calls else None
         batches, url = batches_of(held, settings, key, chain, gateway, device, policy, metrics)
         policy = replace(policy, calls=url)
         steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
@@ -99,11 +99,11 @@ def serve(settings: Settings) -> None:
 
 
 def batches_of(
-    held: ExitStack, settings: Settings, key: Key | None, chain: Chain, gateway: GatewayClient, device: Device,
+    held: ExitStack, settings: Settings, key: Signer | None, chain: Chain, gateway: GatewayClient, device: Device,
     policy: Policy, metrics: Metrics,
 ) -> tuple[Running, str]:  # fmt: skip
     """Batches of paid calls, which `held` ends, and the URL at which calls are served; empty where none are:
-    without the signer's `key`."""
+    without a `key` that signs receipts."""
     operator, domain, calls = policy.operator, chain.deployment.channels_domain, None
     if key is not None:
         calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway, device))

@@ -118,7 +118,7 @@ class Steps:
         self._gateway.network()
 
     def ask(self, head: int) -> None:
-        """Publishes what prices are made of, as of block `head`. Raises StoreError unless the gateway takes it."""
+        """Publishes what prices are made of, as of block `head`. Raises StoreError, NotSigned."""
         published = PublishedAsk(self._policy.operator, head, self._policy.ask)
         self._gateway.ask(published.operator, published.sign(self._chain.deployment.domain, self._chain.account))
 

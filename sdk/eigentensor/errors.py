@@ -30,7 +30,9 @@ EigenTensorError
 │   ├── Reverted            a contract refused: `.name`, `.arguments`
 │   ├── Unreachable
 │   ├── FeeTooHigh          gas costs more than the settings allow
-│   └── NotMined            a transaction found no place in the chain in time
+│   ├── NotMined            a transaction found no place in the chain in time
+│   └── NotSigned           a key that is elsewhere did not sign, or another one did
+│       └── SignerAway      it does not answer, or not now
 ├── TaskError               the life of a task, as its client sees it
 │   ├── TermsRefused        an order that the market would not take
 │   ├── TaskNotFound
@@ -240,6 +242,18 @@ class FeeTooHigh(ChainError):
 
 class NotMined(ChainError):
     """A transaction found no place in the chain in time."""
+
+
+class NotSigned(ChainError):
+    """A key that is elsewhere did not sign, or another one did. Nothing was sent."""
+
+    usual_fix = "Look at the signer that the settings name: what it refuses, and which keys it has."
+
+
+class SignerAway(NotSigned):
+    """The signer does not answer, or not now."""
+
+    usual_fix = "Try again; if it stays so, look whether it runs, and at the way to it."
 
 
 class TaskError(EigenTensorError):

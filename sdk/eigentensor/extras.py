@@ -9,6 +9,7 @@ AGGREGATOR = ("alembic", "fsspec", "sqlmodel")
 MODULES = {
     "aggregator": AGGREGATOR,
     "cluster": ("cryptography",),
+    "kms": ("boto3",),
     "local": AGGREGATOR,
     "models": ("tokenizers",),
     "plots": ("matplotlib",),

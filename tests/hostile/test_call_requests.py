@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from eigentensor.channel import hash_of, x402
+from eigentensor.channel import message_of, x402
 from eigentensor.store.tensors import dump_safetensors
 from eigentensor_operator.calls.interface import Load
 from support.stories.calls import DOMAIN, PRICE, Endpoint, HttpClient, Programs, ones, programs, serving
@@ -162,7 +162,7 @@ def test_indices_out_of_order_and_old_vouchers_are_refused(endpoint: Endpoint) -
     before = client.payer
     one, two = (client.payment(work, x) for _ in range(2))
     far = replace(two.voucher, count=two.voucher.count + endpoint.offer.tail)
-    skipped = replace(two, voucher=far, signature=client.key.sign(hash_of(DOMAIN, far)))
+    skipped = replace(two, voucher=far, signature=client.key.sign(message_of(DOMAIN, far)))
     assert client.post(work, skipped, x).status_code == 422
     client.payer = before
     for _ in range(5):

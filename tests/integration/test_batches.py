@@ -86,7 +86,8 @@ class Market:
 
     @property
     def key(self) -> Key:
-        return Key(bytes(self.operator.account.key))  # type: ignore[attr-defined]
+        assert isinstance(self.operator.account, Key)
+        return self.operator.account
 
     @contextmanager
     def selling(

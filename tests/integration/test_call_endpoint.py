@@ -14,7 +14,18 @@ import numpy as np
 import pytest
 
 from eigentensor import merkle
-from eigentensor.channel import Key, Voucher, batch_of, channel_of, events, hash_of, is_signed_by, task_of, x402
+from eigentensor.channel import (
+    Key,
+    Voucher,
+    batch_of,
+    channel_of,
+    events,
+    hash_of,
+    is_signed_by,
+    message_of,
+    task_of,
+    x402,
+)
 from eigentensor.channel.calls import (
     CallResponse,
     ChannelStatus,
@@ -235,10 +246,10 @@ def test_what_does_not_pay_is_refused_and_owes_nothing(
     before = client.payer
     payment = client.payment(work, x)
     voucher = replace(payment.voucher, **change)
-    wrong = replace(payment, voucher=voucher, signature=client.key.sign(hash_of(DOMAIN, voucher)))
+    wrong = replace(payment, voucher=voucher, signature=client.key.sign(message_of(DOMAIN, voucher)))
     response = client.post(work, wrong, x)
     assert response.status_code == status and match in response.json()["detail"], response.text
-    stranger = replace(payment, signature=SIGNER.sign(hash_of(DOMAIN, payment.voucher)))
+    stranger = replace(payment, signature=SIGNER.sign(message_of(DOMAIN, payment.voucher)))
     assert client.post(work, stranger, x).status_code == 422
     assert client.post(work, payment, {"x": ones(4)}).status_code == 422
     assert endpoint.service.load(endpoint.pool) == Load()
@@ -451,14 +462,14 @@ def test_a_share_is_shown_to_its_candidates_alone_and_its_calls_lead_to_the_batc
     endpoint.chain.shares[batch, 0, verifier.address] = DrawnShare(pool, 1, (3, 0, 2))
     request = ShareRequest(batch, 0)
     url = f"{endpoint.url}/v1/batches/{batch.hex()}/shares/0"
-    response = httpx.get(url, params={"signature": verifier.sign(request.hash(DOMAIN)).hex()})
+    response = httpx.get(url, params={"signature": verifier.sign(request.message(DOMAIN)).hex()})
     shown = ShownShare.from_json(response.json())
     assert shown.leads_to(root, DOMAIN) and [call.index for call in shown.calls] == [1, 0, 0]
     assert not replace(shown, calls=(replace(shown.calls[0], index=0),)).leads_to(root, DOMAIN)
     assert "outputs" not in response.text
     blob = httpx.get(f"{endpoint.url}/v1/blobs/{shown.calls[0].order.inputs.hex()}")
     assert list(parse_flat(blob.content)) == ["x"]
-    for signature in ("", "00" * 65, verifier.sign(b"?" * 32).hex(), SIGNER.sign(request.hash(DOMAIN)).hex()):
+    for signature in ("", "00" * 65, verifier.sign(b"?" * 32).hex(), SIGNER.sign(request.message(DOMAIN)).hex()):
         assert httpx.get(url, params={"signature": signature}).status_code in (404, 422)
     assert httpx.get(f"{endpoint.url}/v1/blobs/{'0' * 64}").status_code == 404
 
@@ -487,7 +498,7 @@ def test_refusals_are_errors_of_the_service_before_they_are_problems(endpoint: E
 
 def last_of(client: HttpClient) -> SignedVoucher:
     voucher = client.payer.last()
-    return SignedVoucher(voucher, client.key.sign(hash_of(DOMAIN, voucher)))
+    return SignedVoucher(voucher, client.key.sign(message_of(DOMAIN, voucher)))
 
 
 def conclude(client: HttpClient, last: SignedVoucher) -> httpx.Response:
@@ -525,9 +536,9 @@ def test_what_is_no_last_voucher_is_not_signed(endpoint: Endpoint) -> None:
     last = last_of(client).voucher
     for change in ({"count": 2}, {"amount": PRICE - 1}, {"amount": 10**9}, {"acked": 0}, {"root": b"?" * 32}):
         wrong = replace(last, **change)
-        signed = SignedVoucher(wrong, client.key.sign(hash_of(DOMAIN, wrong)))
+        signed = SignedVoucher(wrong, client.key.sign(message_of(DOMAIN, wrong)))
         assert conclude(client, signed).status_code == 422, change
-    forged = SignedVoucher(last, SIGNER.sign(hash_of(DOMAIN, last)))
+    forged = SignedVoucher(last, SIGNER.sign(message_of(DOMAIN, last)))
     assert conclude(client, forged).status_code == 422
     endpoint.service.sheets(endpoint.pool, 1)
     busy = conclude(client, last_of(client))
@@ -577,7 +588,7 @@ def test_a_payer_is_shown_its_calls_and_nobody_else(endpoint: Endpoint) -> None:
     channel = client.payer.channel
 
     def asked(first: int, key: Key) -> httpx.Response:
-        signature = key.sign(CallsRequest(channel, first).hash(DOMAIN)).hex()
+        signature = key.sign(CallsRequest(channel, first).message(DOMAIN)).hex()
         return client.http.get(f"/v1/channels/{channel.hex()}/calls", params={"first": first, "signature": signature})
 
     shown = PaidCalls.from_json(asked(1, client.key).json())

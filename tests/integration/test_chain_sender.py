@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,24 @@ def test_what_fails_in_the_chain_after_a_good_simulation_is_a_refusal(
     with pytest.raises(Reverted, match="WrongState"):
         other.sender.wait(key)
     assert other.journal.get(key).status is Status.REVERTED  # type: ignore[union-attr]
+
+
+def test_another_account_takes_a_journal_over_and_sends_anew_what_is_not_in_the_chain(
+    anvil: Anvil, chain_of: Chains, tmp_path: Path
+) -> None:
+    old, new, spender = chain_of(6), chain_of(8), anvil_account(7).address
+    with closing(Journal(tmp_path / "taken over.sqlite")) as journal:
+        before = Sender(old.node, old.account, journal, deadline=0.5)
+        before.send(approval(old, 5))
+        anvil.rpc("evm_setAutomine", False)
+        with pytest.raises(NotMined):
+            before.send(approval(old, 6))
+        anvil.rpc("anvil_dropAllTransactions")
+        anvil.rpc("evm_setAutomine", True)
+        after, nonce = Sender(new.node, new.account, journal, deadline=20), new.node.transaction_count(new.address)
+        after.resume()
+        assert journal.pending() == []
+        after.send(approval(old, 5))
+        after.send(approval(old, 6))
+        assert new.node.transaction_count(new.address) == nonce + 1
+        assert (old.token.allowance(old.address, spender), new.token.allowance(new.address, spender)) == (5, 6)

@@ -17,7 +17,7 @@ from eigentensor.channel import (
     Line,
     Voucher,
     events,
-    hash_of,
+    message_of,
     open_call,
     open_line,
     share_root,
@@ -199,10 +199,10 @@ def test_a_call_is_demanded_shown_and_a_channel_concluded(
         anybody.channels.accuse(offer, served.deal, served.receipts[1], served.signed(served.receipts[1]))
 
     last = Voucher(served.channel, 3, 3 * PRICE, 2, served.acked.root())
-    digest = hash_of(served.domain, last)
+    message = message_of(served.domain, last)
     concluded = only(
         events.Concluded,
-        anybody.channels.conclude(offer, served.deal, last, PAYER.sign(digest), SIGNER.sign(digest)).events,
+        anybody.channels.conclude(offer, served.deal, last, PAYER.sign(message), SIGNER.sign(message)).events,
     )
     assert concluded == events.Concluded(concluded.place, served.channel, 3, 3 * PRICE, DEPOSIT - 2 * PRICE)
     assert client.channels.channel_at(served.channel).state is ChannelState.CONCLUDED

@@ -108,6 +108,35 @@ def test_the_image_runs_the_command_as_somebody_without_rights() -> None:
     assert {name[0] for name in stages} == {"docker.io/library/python:3.11-slim-trixie"}
 
 
+def steps() -> list[str]:
+    return [rest for word, rest in instructions() if word == "RUN"]
+
+
+def test_the_image_is_made_as_images_should_be() -> None:
+    words = [word for word, _ in instructions()]
+    assert set(words) <= {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "ENTRYPOINT", "CMD"}
+    assert words.index("USER") > max(n for n, word in enumerate(words) if word in ("RUN", "COPY")), "root does no more"
+    for word, rest in instructions():
+        assert word not in ("ENTRYPOINT", "CMD") or isinstance(json.loads(rest), list), "signals reach the command"
+        assert word not in ("WORKDIR", "VOLUME") or rest.startswith("/")
+        assert word != "COPY" or "." not in rest.split()[:-1], "only what is named comes in"
+        assert word != "FROM" or re.search(r":[\w.-]*\d[\w.-]*( AS \w+)?$", rest), "a version is named"
+        assert word != "ENV" or not re.search(r"(KEY|PASSWORD|TOKEN|SECRET|CREDENTIAL)\w*=", rest, re.I)
+
+
+@pytest.mark.parametrize("step", steps())
+def test_a_step_of_the_image_is_whole_repeatable_and_leaves_nothing_behind(step: str) -> None:
+    assert subprocess.run(["sh", "-n", "-c", step], timeout=10).returncode == 0
+    assert ";" not in step and "||" not in step and not re.search(r"\b(sudo|curl|wget|chmod 777)\b", step)
+    for command in step.split(" && "):
+        if "pip install" in command:
+            assert "--no-cache-dir" in command
+            assert "--require-hashes -r requirements.lock" in command or "--no-deps" in command
+        if "apt-get install" in command:
+            assert {"-y", "--no-install-recommends"} <= set(command.split())
+            assert step.startswith("apt-get update && ") and "rm -rf /var/lib/apt/lists/*" in step
+
+
 def lines_of(unit: Path) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (line.partition("=") for line in unit.read_text().splitlines())]
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
 
 from eigentensor.chain import (
     Chain,
@@ -25,9 +23,11 @@ from eigentensor.chain import (
     sendable,
     to_wei,
 )
+from eigentensor.chain.keys import new_account
 from eigentensor.chain.survey import survey
 from eigentensor.economics import WAD
 from eigentensor.errors import ChainError, Reverted
+from eigentensor.task.signatures import Key
 from eigentensor_local.anvil import Anvil
 from eigentensor_local.contracts import DEPLOYER
 from support.stories.core import core
@@ -49,7 +49,7 @@ class Newcomer:
     """An account with coins and tokens, whose every process has the same journal."""
 
     network: Network
-    account: LocalAccount
+    account: Key
     journal: Path
 
     @property
@@ -76,7 +76,7 @@ class Newcomer:
 
 @pytest.fixture
 def newcomer(anvil: Anvil, network: Network, tmp_path: Path) -> Iterator[Newcomer]:
-    account = Account.create()
+    account = new_account()
     anvil.fund(account.address)
     with Chain(network, anvil_account(DEPLOYER), tmp_path / "deployer.sqlite") as chain:
         chain.token.mint(account.address, STAKE + WAD)

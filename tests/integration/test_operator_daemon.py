@@ -16,11 +16,12 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from eth_utils.address import to_checksum_address
 from typer.testing import CliRunner
 
 from eigentensor import economics, reference
 from eigentensor.cache import default_folder
-from eigentensor.chain import Chain, anvil_account, to_wei
+from eigentensor.chain import Chain, anvil_account, save_account, to_wei
 from eigentensor.errors import InsufficientFunds
 from eigentensor.graph import GraphBuilder
 from eigentensor.program import Program
@@ -53,8 +54,10 @@ from support.stories.daemons import (
     work_of,
 )
 from support.web3 import web3_of
+from support.web3signer import web3signer
 
 Run = Callable[..., str]
+MOST = (1 << 96) - 1, (1 << 96) - 1  # caps of a signer
 #: A machine that expects everything to be done at once, on a chain that is as fast: an execution has 3 milliseconds.
 HURRIED = {"block_seconds": "0.0001", "startup_seconds": "0"}
 HURRIED |= {"operations_per_second": "1e15", "bytes_per_second": "1e15"}
@@ -130,7 +133,7 @@ def node_of(running: Running, step: str = "ready") -> httpx.Client:
 
 
 def sent_by(net: Devnet, party: Party) -> int:
-    return web3_of(net.anvil).eth.get_transaction_count(party.signer.address)
+    return web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.signer.address))
 
 
 @pytest.mark.parametrize("kills", [("execute",), pytest.param(STEPS[:-2], marks=pytest.mark.slow)])
@@ -162,6 +165,33 @@ def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
     assert final.state is State.FINAL
     account = client.chain.market.balance_of(party.address)
     assert (account.balance - before, client.chain.market.held_of(party.address)) == (TERMS.max_price, 0)
+
+
+@pytest.mark.slow
+def test_a_key_is_elsewhere_and_another_one_takes_its_place_while_a_task_runs(
+    net: Devnet, client: Client, example: Example
+) -> None:
+    """The signer refuses for a while in the middle; then its successor, a keystore, ends what it began."""
+    party, successor = net.party("elsewhere"), anvil_account(8)
+    net.join(party)
+    save_account(successor, party.folder / "successor.json", (party.folder / "password").read_text(), iterations=1)
+    with web3signer([party.signer.secret]) as signing:
+        (task,) = client.post([work_of(example)], TERMS)
+        signing.trouble(client.chain.node.market.function("commit").selector.hex())
+        running = start(net, party, "committed", keystore=f"{signing.url}/{party.signer.address}")
+        wait_for(running, "commit failed", 2)
+        signing.trouble("none")
+        running.wait_ready()
+        signing.trouble("busy")  # for ever
+        with Chain(net.network, party.owner, party.folder / "owner.sqlite") as owner:
+            owner.stake.set_signer(successor.address, *MOST)
+        running.stop()
+    running = start(net, party, "upload", "final", keystore=str(party.folder / "successor.json"))
+    pass_draw(net, client, task)
+    running.wait_ready()
+    assert client.look(task).state is State.REVEALED
+    pass_window(net, client, task)
+    assert client.wait(task, "final", timeout=60).state is State.FINAL
 
 
 @contextmanager
@@ -347,14 +377,14 @@ def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
 
 def test_going_up_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
-    count = web3_of(net.anvil).eth.get_transaction_count(party.owner.address)
+    count = web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address))
     amounts = ("--signer", party.signer.address, "--stake", "10", "--collateral", "10")
     plan = json.loads(run("up", *amounts, "--dry-run", "--json"))
     assert plan["schema"] == "eigentensor.operator-plan/2" and plan["complete"]
     assert [step["status"] for step in plan["steps"]] == ["done"] * 8
     again = json.loads(run("up", *amounts, "--min-price", "0.02", "--json"))
     assert again["complete"] and (party.folder / "operator.toml").read_text() == 'min_price = "0.02"\n'
-    assert web3_of(net.anvil).eth.get_transaction_count(party.owner.address) == count
+    assert web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address)) == count
     (party.folder / "operator.toml").unlink()
 
 
@@ -362,10 +392,10 @@ def test_going_up_with_too_little_says_how_much_is_missing_and_spends_nothing(
     net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
-    count = web3_of(net.anvil).eth.get_transaction_count(party.owner.address)
+    count = web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address))
     with pytest.raises(InsufficientFunds, match="stake and collateral need 19"):
         run("up", "--signer", party.signer.address, "--stake", "1000", "--collateral", "1010")
-    assert web3_of(net.anvil).eth.get_transaction_count(party.owner.address) == count
+    assert web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(party.owner.address)) == count
 
 
 def test_a_cold_owner_gets_its_messages_written_down(net: Devnet, party: Party, run: Run, tmp_path: Path) -> None:

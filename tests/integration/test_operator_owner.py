@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from eth_utils.address import to_checksum_address
 
 from eigentensor.chain import Chain, to_wei
 from eigentensor.chain.survey import survey
@@ -41,7 +42,7 @@ def test_an_owner_killed_at_every_message_sends_each_once(net: Devnet) -> None:
         running.kill()
     net.processes.start("up", command, environment)
     net.processes.finish("up")
-    assert web3_of(net.anvil).eth.get_transaction_count(newcomer.owner.address) == len(ANNOUNCED)
+    assert web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(newcomer.owner.address)) == len(ANNOUNCED)
     with Chain(net.network, newcomer.owner, newcomer.folder / "looking.sqlite") as chain:
         s = survey(chain, newcomer.address)
         assert (s.stake, s.balance + s.collateral, s.seats, s.is_member) == (to_wei("10"), to_wei("10"), 10, True)
@@ -54,7 +55,7 @@ def test_an_owner_interrupted_at_a_message_of_up_goes_on_by_the_same_command(net
     interrupt(net, newcomer, "up", line)
     net.processes.start("owner", owner_command(newcomer, "up"), owner_environment(net, newcomer))
     net.processes.finish("owner")
-    assert web3_of(net.anvil).eth.get_transaction_count(newcomer.owner.address) == len(ANNOUNCED)
+    assert web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(newcomer.owner.address)) == len(ANNOUNCED)
     with Chain(net.network, newcomer.owner, newcomer.folder / "looking.sqlite") as chain:
         assert survey(chain, newcomer.address).seats == 10
 
@@ -64,11 +65,13 @@ def test_an_owner_interrupted_at_a_message_of_up_goes_on_by_the_same_command(net
 def test_an_owner_interrupted_at_a_message_of_leave_goes_on_by_the_same_command(net: Devnet, line: str) -> None:
     leaver = net.party(f"leave-{LEAVING.index(line)}")
     net.join(leaver)
-    before = web3_of(net.anvil).eth.get_transaction_count(leaver.owner.address)
+    before = web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(leaver.owner.address))
     interrupt(net, leaver, "leave", line)
     running = net.processes.start("owner", owner_command(leaver, "leave"), owner_environment(net, leaver))
     assert running.wait(60) == 9  # EigenLayer's delays
-    assert web3_of(net.anvil).eth.get_transaction_count(leaver.owner.address) == before + len(LEAVING)
+    assert web3_of(net.anvil).eth.get_transaction_count(to_checksum_address(leaver.owner.address)) == before + len(
+        LEAVING
+    )
     with Chain(net.network, leaver.owner, leaver.folder / "looking.sqlite") as chain:
         f = survey(chain, leaver.address)
         assert (f.is_member, f.balance, len(f.withdrawals)) == (False, 0, 1)

@@ -115,6 +115,9 @@ BLOCKS = {
     "client/docs/pages/guides/economics.md": {
         "What would cheating pay?": "test_what_the_guide_says_of_cheating_runs",
     },
+    "client/docs/pages/guides/secrets.md": {
+        "Another signer": "integration/test_operator_daemon.py, with another owner",
+    },
     "sdk/README.md": {
         "eigentensor: the program, its meaning, its names": "test_the_library_does_what_its_page_shows",
         "The format, version 1": "no program: the encoding",
@@ -171,7 +174,8 @@ def test_a_call_is_signed_as_the_page_of_the_library_shows() -> None:
     deal: Any = SimpleNamespace(client=key.address)
     called = run_python(
         "Paid calls",
-        **{n: getattr(channel, n) for n in ("CallReceipt", "Key", "Voucher", "hash_of", "is_signed_by", "task_of")},
+        **{n: getattr(channel, n) for n in ("CallReceipt", "Key", "Voucher", "hash_of", "is_signed_by")},
+        **{n: getattr(channel, n) for n in ("message_of", "task_of")},
         **{name: getattr(merkle, name) for name in ("call_hash", "result_of")},
         channel=NONE, index=0, order=Computation(b"p" * 32).order(deal, NONE, 0, 7, NONE), domain=domain, number=1,
         outputs_root=b"o" * 32, secret=b"k" * 32, count=2, amount=10, offer=SimpleNamespace(signer=key.address),

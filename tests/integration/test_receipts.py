@@ -5,9 +5,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from eth_account import Account
 
-from eigentensor.chain import Chain, Network, Reader, anvil_account
+from eigentensor.chain import Chain, Network, Reader
 from eigentensor.chain.history import Topics
+from eigentensor.chain.keys import ANVIL_KEYS
 from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ExecutorConvicted, WrongReceipt
 from eigentensor.receipt import Receipt, compare, prove, read
@@ -143,7 +145,7 @@ def test_while_there_is_no_result_there_is_no_receipt(life: Life) -> None:
 
 @pytest.mark.slow
 def test_every_type_of_transaction_is_told_by_the_node_as_it_was_signed(anvil: Anvil, client: Chain) -> None:
-    account, chain_id = anvil_account(7), client.deployment.chain_id
+    account, chain_id = Account.from_key(ANVIL_KEYS[7]), client.deployment.chain_id
     nonce = client.node.transaction_count(account.address)
     common: dict[str, Any] = {"chainId": chain_id, "to": client.address, "value": 1, "gas": 100_000, "data": b"\1\2"}
     fee: dict[str, Any] = {"maxFeePerGas": 10**10, "maxPriorityFeePerGas": 1}

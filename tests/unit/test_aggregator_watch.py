@@ -87,6 +87,11 @@ def test_a_share_is_chosen_by_a_secret_and_always_the_same() -> None:
     assert decide(replace(POLICY, share=0), seen(RESULT)) == []
 
 
+def test_of_one_operator_its_results_alone_are_looked_at() -> None:
+    for operator, looked in ((RESULT.executor, [LOOK]), (CHALLENGER, [])):
+        assert decide(replace(POLICY, operator=operator), seen(RESULT)) == looked
+
+
 def test_results_are_looked_at_one_after_the_other_the_one_whose_window_closes_first_before() -> None:
     late = life_of(posted(task=WRONG), accepted(task=WRONG), committed(task=WRONG), revealed(35, WRONG))
     assert decide(POLICY, seen(late, RESULT)) == [LOOK]

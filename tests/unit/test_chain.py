@@ -36,7 +36,7 @@ from eigentensor.chain import (
 from eigentensor.chain.contracts import NAMES, Function, abi, events_of, function_of
 from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.chain.journal import Journal, Status
-from eigentensor.chain.keys import ANVIL_ADDRESSES, ANVIL_KEYS, check_account
+from eigentensor.chain.keys import ANVIL_ADDRESSES, ANVIL_KEYS, check_account, new_account
 from eigentensor.chain.logs import SOURCES, decode_log, kinds_of
 from eigentensor.chain.node import encode_header
 from eigentensor.chain.refusals import reverted
@@ -84,7 +84,7 @@ def bytes32(text: str) -> bytes:
 def test_an_order_has_the_uuid_and_the_signature_of_the_vector() -> None:
     assert order_uuid(vector_order(), DOMAIN) == bytes32(VECTOR["task"])
     client = anvil_account(0)
-    assert client.key.hex() == VECTOR["clientKey"].removeprefix("0x")
+    assert client.secret.hex() == VECTOR["clientKey"].removeprefix("0x")
     signature = sign_order(vector_order(), DOMAIN, client)
     assert signature == bytes32(VECTOR["signature"])
     assert order_signer(vector_order(), DOMAIN, signature) == client.address
@@ -108,7 +108,7 @@ def test_wallets_that_show_typed_data_sign_the_same_hash() -> None:
         "domain": VECTOR["domain"],
         "message": message,
     }
-    signed = Account.sign_message(encode_typed_data(full_message=typed), anvil_account(0).key)
+    signed = Account.sign_message(encode_typed_data(full_message=typed), anvil_account(0).secret)
     assert bytes(signed.signature) == bytes32(VECTOR["signature"])
 
 
@@ -355,7 +355,7 @@ def test_a_header_is_what_the_chain_hashes() -> None:
 
 def test_a_key_is_kept_where_only_its_owner_reads_it(tmp_path: Path) -> None:
     keystore, password = tmp_path / "keys" / "k.json", tmp_path / "password"
-    account = Account.create()
+    account = new_account()
     save_account(account, keystore, "secret", iterations=1)
     password.write_text("secret\n")
     assert load_account(keystore, password).address == account.address
@@ -372,7 +372,7 @@ def test_a_key_that_cannot_be_had_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     password.write_text("wrong")
     with pytest.raises(ConfigError, match="cannot read"):
         load_account(keystore, password)
-    save_account(Account.create(), keystore, "right", iterations=1)
+    save_account(new_account(), keystore, "right", iterations=1)
     with pytest.raises(ConfigError, match="cannot be opened"):
         load_account(keystore, password)
     keystore.write_text("{}")
@@ -426,7 +426,7 @@ def test_keys_that_everybody_knows_are_refused_on_every_other_chain() -> None:
         return Network("n", "http://127.0.0.1:1", "http://127.0.0.1:2", Deployment.from_json(deployment(chain_id)))
 
     check_account(anvil_account(0), network(31337))
-    check_account(Account.create(), network(1))
+    check_account(new_account(), network(1))
     for index in (0, 9):
         with pytest.raises(ConfigError, match="everybody knows"):
             check_account(anvil_account(index), network(1))

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
+from hexbytes import HexBytes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eigentensor import merkle
 from eigentensor.chain import anvil_account
+from eigentensor.chain.keys import new_account
 from eigentensor.channel import (
     CallPlace,
     CallProof,
@@ -31,6 +33,7 @@ from eigentensor.channel import (
     index_of,
     is_signed_by,
     lines_root,
+    message_of,
     nonce_of,
     open_call,
     open_line,
@@ -45,6 +48,7 @@ from eigentensor.channel import (
 )
 from eigentensor.channel.deals import Struct
 from eigentensor.errors import TaskError
+from eigentensor.keccak import keccak
 from eigentensor.task import NONE, Domain, typed
 from support.vectors import channels as vectors
 from support.vectors.channels import DOMAIN, PAYER, SIGNER, key, named, offer, order
@@ -88,11 +92,11 @@ def test_wallets_that_show_typed_data_sign_the_same_hash(struct: Any) -> None:
         "domain": dict(zip(names, ("EigenTensor", "1", DOMAIN.chain_id, DOMAIN.market), strict=True)),
         "message": {m["name"]: getattr(struct, f.name) for m, f in zip(members, fields(struct), strict=True)},
     }
-    signed = Account.sign_message(encode_typed_data(full_message=message), anvil_account(PAYER).key)
+    signed = Account.sign_message(encode_typed_data(full_message=message), anvil_account(PAYER).secret)
     hashes: dict[type, Any] = {Offer: pool_of, Deal: channel_of}
     digest = hashes.get(type(struct), hash_of)(DOMAIN, struct)
     assert bytes(signed.message_hash) == digest
-    assert bytes(signed.signature) == key(PAYER).sign(digest)
+    assert bytes(signed.signature) == key(PAYER).sign(DOMAIN.message(typed.struct_hash(struct)))
 
 
 @pytest.mark.parametrize("struct", SIGNED, ids=lambda struct: type(struct).__name__)
@@ -131,7 +135,7 @@ def sheet() -> Sheet:
         frontier.append(leaf)
     struct = Voucher(CHANNEL, 12, 10**16, 9, frontier.root())
     tail = [Tail.of(receipt(index)) for index in range(9, 12)]
-    return Sheet.of(deal(), struct, key(PAYER).sign(hash_of(DOMAIN, struct)), frontier, tail)
+    return Sheet.of(deal(), struct, key(PAYER).sign(message_of(DOMAIN, struct)), frontier, tail)
 
 
 WRONG: list[Any] = [None, -1, "x", [], {}, [[]], 1.5, "0x123", 1 << 300, True, ["0x12"]]
@@ -174,11 +178,11 @@ def test_numbers_and_hashes_fit_their_solidity_types() -> None:
 
 
 def test_a_key_signs_as_eth_account_does_and_never_shows_itself() -> None:
-    digest = named("digest")
-    for account in (anvil_account(0), anvil_account(PAYER), Account.create()):
-        mine = Key(bytes(account.key))
-        assert mine.address == account.address and account.key.hex() not in repr(mine)
-        assert mine.sign(digest) == bytes(account.unsafe_sign_hash(digest).signature)  # type: ignore[arg-type]
+    message = named("message")
+    for mine in (anvil_account(0), anvil_account(PAYER), new_account()):
+        theirs = Account.from_key(mine.secret)
+        assert mine.address == theirs.address and mine.secret.hex() not in repr(mine)
+        assert mine.sign(message) == bytes(theirs.unsafe_sign_hash(HexBytes(keccak(message))).signature)
     for wrong in (b"", bytes(32), b"\xff" * 32, bytes(33)):
         with pytest.raises(ValueError):
             Key(wrong)
@@ -188,8 +192,8 @@ ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 def test_a_signature_has_one_form() -> None:
-    digest = named("digest")
-    signature = key(SIGNER).sign(digest)
+    digest = keccak(named("message"))
+    signature = key(SIGNER).sign(named("message"))
     assert recover(digest, signature) == key(SIGNER).address
     assert is_signed_by(key(SIGNER).address, digest, signature)
     assert not is_signed_by(key(PAYER).address, digest, signature)

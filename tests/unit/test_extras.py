@@ -29,6 +29,7 @@ ROLES = {
 OWN = {
     "eigentensor_cluster/launcher.py": "ray",
     "eigentensor_economics/plots.py": "plots",
+    "eigentensor/kms.py": "kms",
     "eigentensor/traces.py": "traces",
 }
 FOLDERS = [f for top in ("sdk", "operator", "aggregator", "client") for f in (ROOT / top).glob("eigentensor*")]

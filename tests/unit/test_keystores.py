@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from eigentensor.chain import load_account, save_account
-from eigentensor.chain.keys import ANVIL_KEYS, keystore_folder
+from eigentensor.chain import anvil_account, load_account, save_account
+from eigentensor.chain.keys import ANVIL_KEYS, kept_key, keystore_folder, new_account
 from eigentensor.errors import ConfigError
 from eigentensor_client.cli import main
+from eigentensor_operator.config import Settings
 from support.screens import values as v
 
 KEY = "0x" + "5a" * 32
@@ -100,7 +101,7 @@ def test_a_key_is_never_overwritten(wallet: Wallet, verb: list[str]) -> None:
     assert code == 3 and "alice.json exists" in err
     assert (keystore_folder() / "alice.json").read_bytes() == before
     with pytest.raises(ConfigError, match="exists"):  # also by who came in between
-        save_account(Account.create(), keystore_folder() / "alice.json", PASSWORD, iterations=1)
+        save_account(new_account(), keystore_folder() / "alice.json", PASSWORD, iterations=1)
     assert len(list(keystore_folder().iterdir())) == 1
 
 
@@ -154,8 +155,8 @@ def test_on_a_local_chain_a_published_key_pays(wallet: Wallet) -> None:
 
 def test_a_file_of_that_name_is_meant_before_the_folder(wallet: Wallet) -> None:
     wallet.object("import", "alice", stdin=KEY)
-    save_account(Account.from_key(ANVIL_KEYS[3]), Path("alice"), PASSWORD, iterations=1)
-    assert load_account(Path("alice"), Path("password")).address == Account.from_key(ANVIL_KEYS[3]).address
+    save_account(anvil_account(3), Path("alice"), PASSWORD, iterations=1)
+    assert load_account(Path("alice"), Path("password")).address == anvil_account(3).address
 
 
 def test_other_chains_fund_nobody_and_say_what_to_send(wallet: Wallet) -> None:
@@ -166,3 +167,26 @@ def test_other_chains_fund_nobody_and_say_what_to_send(wallet: Wallet) -> None:
     assert (code, out) == (3, "") and "network sepolia is no local chain" in err
     assert f"(token {v.NETWORK.deployment.token}) to {ADDRESS}." in err
     assert "--to: '0x12' is not an address" in wallet("fund", "--to", "0x12", "--network", "sepolia.json")[2]
+
+
+def test_a_key_that_a_program_keeps_for_itself_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "calls.key"
+    assert kept_key(path).address == kept_key(path).address
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and list(path.parent.iterdir()) == [path]
+    settings = Settings(data_dir=path.parent)
+    elsewhere = load_account(f"https://signer.example/{ADDRESS}")
+    assert settings.call_signer(elsewhere).address == kept_key(path).address  # receipts are signed here
+    assert settings.call_signer(kept_key(tmp_path / "hot")).address == kept_key(tmp_path / "hot").address
+    path.write_text("nonsense")
+    with pytest.raises(ConfigError, match="cannot be had"):
+        kept_key(path)
+
+
+def test_a_key_elsewhere_is_listed_by_its_url_without_what_lets_in(
+    wallet: Wallet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EIGENTENSOR_KEYSTORE", f"https://me:password@signer.example/{ADDRESS}")
+    listing = wallet.object("list")
+    url = f"https://signer.example/{ADDRESS}"
+    assert listing["keystores"] == [{"name": url, "file": url, "used": True, "address": ADDRESS}]
+    assert "password" not in json.dumps(listing)

@@ -6,18 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
 
 from eigentensor.chain import save_account
 from eigentensor.chain.keys import keystore_folder
 from eigentensor.errors import ConfigError
+from eigentensor.task.signatures import Key
 from eigentensor_operator.config import Settings
 from eigentensor_operator.onboarding import Plan, prices
 from eigentensor_operator.starting import bench_command, run_command, signer_of
 
-OWNER: LocalAccount = Account.from_key("0x" + "5a" * 32)
-SIGNER: LocalAccount = Account.from_key("0x" + "5b" * 32)
+OWNER, SIGNER = Key(b"\x5a" * 32), Key(b"\x5b" * 32)
 PLAN = Plan(OWNER.address, SIGNER.address, 240, 12.0, datetime(2026, 11, 22, tzinfo=UTC), (), 20)
 
 
@@ -40,8 +38,8 @@ def settings(**changes: object) -> Settings:
 def test_a_signer_is_named_by_its_keystore_or_its_address_and_its_keystore_comes_back(named: bool) -> None:
     path = keystore_folder() / "hot.json"
     save_account(SIGNER, path, "same", iterations=1)
-    assert signer_of("hot" if named else SIGNER.address.lower()) == (SIGNER.address, path)
-    assert run_command(settings(), PLAN, path) == (
+    assert signer_of("hot" if named else SIGNER.address.lower()) == (SIGNER.address, str(path))
+    assert run_command(settings(), PLAN, str(path)) == (
         f"eigentensor operator run --network local --address {OWNER.address} --keystore {path} --password-file password"
     )
 
@@ -52,7 +50,7 @@ def test_what_is_not_known_here_stands_in_capitals() -> None:
     assert run_command(settings(), PLAN, None).endswith(
         "--keystore KEYSTORE_OF_THE_SIGNER --password-file PASSWORD_FILE_OF_THE_SIGNER"
     )
-    command = run_command(settings(), PLAN, Path("hot.json"))
+    command = run_command(settings(), PLAN, "hot.json")
     assert command.endswith("--keystore hot.json --password-file PASSWORD_FILE_OF_THE_SIGNER")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor import merkle
-from eigentensor.channel import Deal, Key, Offer, channel_of, hash_of, index_of, pool_of, task_of, x402
+from eigentensor.channel import Deal, Key, Offer, channel_of, index_of, message_of, pool_of, task_of, x402
 from eigentensor.channel.calls import CallResponse, Computation, Payment, ProgramQuote, Quote
 from eigentensor.channel.payee import Payee
 from eigentensor.channel.payer import Payer
@@ -49,7 +49,7 @@ class Both:
         """The next one of the client."""
         order = task_of(DOMAIN, WORK.order(DEAL, self.payer.channel, self.payer.next, SALT, b"i" * 32))
         self.payer, voucher = self.payer.called(order, price)
-        return Payment(SALT, b"i" * 32, voucher, PAYER.sign(hash_of(DOMAIN, voucher)))
+        return Payment(SALT, b"i" * 32, voucher, PAYER.sign(message_of(DOMAIN, voucher)))
 
     def take(self, payment: Payment, price: int = PRICE) -> None:
         order = WORK.order(DEAL, self.payee.channel, payment.voucher.count - 1, payment.salt, payment.inputs)
@@ -60,7 +60,7 @@ class Both:
         self.payee, receipt = self.payee.executed(outputs, number)
         result = merkle.result_of(receipt.outputs_root)
         self.leaves.append(merkle.call_hash(receipt.channel, receipt.index, receipt.order, result))
-        return CallResponse(receipt, SIGNER.sign(hash_of(DOMAIN, receipt)))
+        return CallResponse(receipt, SIGNER.sign(message_of(DOMAIN, receipt)))
 
     def receive(self, response: CallResponse) -> None:
         self.payer = self.payer.received(response, response.receipt.outputs_root)
@@ -124,9 +124,9 @@ def test_a_voucher_that_does_not_go_on_is_refused(
     payment, before = both.payment(), both.payee
     voucher = replace(payment.voucher, **change)
     with pytest.raises(error, match=match):
-        both.take(Payment(SALT, payment.inputs, voucher, PAYER.sign(hash_of(DOMAIN, voucher))))
+        both.take(Payment(SALT, payment.inputs, voucher, PAYER.sign(message_of(DOMAIN, voucher))))
     with pytest.raises(CallRefused, match="did not sign"):
-        both.take(replace(payment, signature=SIGNER.sign(hash_of(DOMAIN, payment.voucher))))
+        both.take(replace(payment, signature=SIGNER.sign(message_of(DOMAIN, payment.voucher))))
     with pytest.raises(CallRefused, match="did not sign"):
         both.take(replace(payment, signature=b""))
     assert both.payee is before
@@ -143,7 +143,7 @@ def test_calls_that_are_not_acknowledged_are_as_many_as_the_offer_lets() -> None
     both.execute()
     voucher = replace(payments[0].voucher, count=4, amount=4 * PRICE)
     with pytest.raises(ChannelBusy, match="4 calls would not be acknowledged, of 3"):
-        both.take(Payment(SALT, b"i" * 32, voucher, PAYER.sign(hash_of(DOMAIN, voucher))))
+        both.take(Payment(SALT, b"i" * 32, voucher, PAYER.sign(message_of(DOMAIN, voucher))))
 
 
 def test_a_channel_spends_its_deposit_and_no_more() -> None:
@@ -171,9 +171,9 @@ def test_a_receipt_of_something_else_is_not_taken(change: dict[str, Any], match:
     response = both.execute()
     receipt = replace(response.receipt, **change)
     with pytest.raises(WrongReceipt, match=match):
-        both.receive(CallResponse(receipt, SIGNER.sign(hash_of(DOMAIN, receipt))))
+        both.receive(CallResponse(receipt, SIGNER.sign(message_of(DOMAIN, receipt))))
     with pytest.raises(WrongReceipt, match="did not sign"):
-        both.receive(replace(response, signature=PAYER.sign(hash_of(DOMAIN, response.receipt))))
+        both.receive(replace(response, signature=PAYER.sign(message_of(DOMAIN, response.receipt))))
     with pytest.raises(WrongResult, match="the outputs have the root"):
         both.payer.received(response, b"o" * 32)
     with pytest.raises(WrongReceipt, match="batch 1 owes it, 2 is begun"):

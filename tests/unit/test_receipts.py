@@ -23,7 +23,6 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.receipt import Receipt, canonical, evidence, outputs_of, prove, tasks_of
 from eigentensor.store import save_safetensors
 from eigentensor.task import Cancelled, Challenged, Ended, Event, Place, Revealed, State
-from eigentensor.task.order import sign
 from eigentensor_client.cli import main
 from support.hostile.receipts import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries
 from support.vectors.receipts import load
@@ -280,7 +279,7 @@ def test_what_somebody_else_signed_for_an_operator_is_said_to_be_the_chains_to_j
     raw = receipt.transactions[1]
     fields = rlp.decode(raw[1:])[:-3]
     unsigned = raw[:1] + rlp.encode(fields)
-    signed = sign(keccak(unsigned), stranger)
+    signed = stranger.sign(unsigned)
     parts = [signed[64:].translate(bytes.maketrans(b"\x1b\x1c", b"\0\1")), signed[:32], signed[32:64]]
     forged_raw = raw[:1] + rlp.encode([*fields, *(part.lstrip(b"\0") for part in parts)])
     event = receipt.events[1]

@@ -16,6 +16,7 @@ app = typer.Typer(
 def watch(
     network: Annotated[str | None, typer.Option(help="Name or .json file of the network.")] = None,
     share: Annotated[float | None, typer.Option(help="Share of all results to re-execute, 0 to 1.")] = None,
+    operator: Annotated[str | None, typer.Option(help="Whose results alone are re-executed, by its address.")] = None,
     bonds: Annotated[str | None, typer.Option(help="Tokens that may be bound in games at once.")] = None,
     max_operations: Annotated[int | None, typer.Option(help="Operations that one result may take.")] = None,
     max_memory: Annotated[int | None, typer.Option(help="Bytes of tensors that one result may take.")] = None,
@@ -23,7 +24,8 @@ def watch(
     gateway: Annotated[str | None, typer.Option(help="URL of the gateway that has the blobs.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the database, the journal and blobs.")] = None,
     keystore: Annotated[
-        Path | None, typer.Option(help="V3 keystore that pays for challenges; none: only tell.")
+        str | None,
+        typer.Option(help="V3 keystore, or URL of a key elsewhere, that pays for challenges; none: only tell."),
     ] = None,
     password_file: Annotated[Path | None, typer.Option(help="File with the keystore's password.")] = None,
     unsafe_no_sandbox: Annotated[

@@ -42,13 +42,14 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`address` challenges, None: nobody does. `share` (WAD) of all tasks is looked at, chosen by the secret `key`;
-    `bonds` is what may be bound in games at once, in wei."""
+    `bonds` is what may be bound in games at once, in wei. With an `operator` its results alone are looked at."""
 
     parameters: Parameters
     address: str | None
     key: bytes
     share: int
     bonds: int
+    operator: str | None = None
 
     def chooses(self, task: bytes) -> bool:
         """Whether the task is among those that are looked at: nobody else can tell beforehand."""
@@ -192,7 +193,8 @@ def _is_wrong(policy: Policy, now: Situation, life: Life) -> bool:
 
 def _is_open(policy: Policy, now: Situation, life: Life) -> bool:
     """Whether a result is still to be looked at."""
-    return now.look(life) is None and policy.chooses(life.uuid) and _is_open_to_challenge(policy, now, life)
+    chosen = policy.chooses(life.uuid) and policy.operator in (None, life.executor)
+    return chosen and now.look(life) is None and _is_open_to_challenge(policy, now, life)
 
 
 def _is_open_to_challenge(policy: Policy, now: Situation, life: Life) -> bool:

@@ -59,6 +59,7 @@ def watching(
         looks.key(),
         round(watch.share * WAD),
         to_wei(watch.bonds, network.deployment.token_decimals),
+        watch.operator or None,
     )
     bounds = Bounds(watch.max_operations, watch.max_memory, watch.block_seconds, watch.unsafe_no_sandbox)
     with GatewayClient(watch.gateway or network.gateway_url, LocalStore(blobs), limit=watch.max_memory) as gateway:
@@ -85,6 +86,7 @@ def run(settings: WatchSettings, *, as_json: bool = False) -> None:
     with alone(settings, network, printed(as_json)) as chain:
         account = chain.address if chain else "none: only tells"
         share = "every result" if settings.share == 1 else f"{settings.share:.3g} of all results"
+        share += f" of {settings.operator}" if settings.operator else ""
         token = network.deployment.token_symbol
         if not QUIET.get():
             typer.echo(f"eigentensor {VERSION} · network {network.name} · account {account}", err=True)

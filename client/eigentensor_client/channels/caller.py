@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from eigentensor import merkle
-from eigentensor.channel import CallReceipt, Voucher, hash_of, is_signed_by, task_of
+from eigentensor.channel import CallReceipt, Voucher, hash_of, is_signed_by, message_of, task_of
 from eigentensor.channel.calls import SALT, CallResponse, Computation, PaidCalls, Payment, SignedVoucher
 from eigentensor.channel.payer import Payer, Sent
 from eigentensor.channel.shown import CallsRequest
@@ -29,7 +29,7 @@ from eigentensor.errors import (
 )
 from eigentensor.store.tensors import parse_flat
 from eigentensor.task import NONE
-from eigentensor.task.signatures import Key
+from eigentensor.task.signatures import Signer
 from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
 from eigentensor_client.channels.ledger import Account, Call, Ledger, Stage
 
@@ -93,7 +93,7 @@ class Caller:
     """Of one channel; for several threads at once."""
 
     def __init__(
-        self, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, token: str, recheck: int = 0,
+        self, ledger: Ledger, account: Account, key: Signer, endpoint: Endpoint, token: str, recheck: int = 0,
         keep: Keep = kept_nowhere,
     ) -> None:  # fmt: skip
         """`key` is the payer's. `recheck`: of a million calls so many are kept, to be executed again."""
@@ -219,7 +219,7 @@ class Caller:
 
     def _calls_request(self) -> bytes:
         request = CallsRequest(self._channel, self._payer.count)
-        return self._key.sign(request.hash(self._payer.domain))
+        return self._key.sign(request.message(self._payer.domain))
 
     def _adopt(self, shown: PaidCalls) -> None:
         """Takes calls that were shown, each by both signatures: what this key did not sign is not owed."""
@@ -269,7 +269,7 @@ class Caller:
         order = request.computation.order(payer.deal, self._channel, payer.next, salt, request.inputs)
         hash_ = task_of(payer.domain, order)
         after, voucher = payer.called(hash_, request.price)
-        payment = Payment(salt, request.inputs, voucher, self._key.sign(hash_of(payer.domain, voucher)))
+        payment = Payment(salt, request.inputs, voucher, self._key.sign(message_of(payer.domain, voucher)))
         chosen = secrets.randbelow(_MILLION) < self._recheck
         call = Call(payer.next, request.computation, payment, hash_, request.price, request.body, chosen=chosen)
         with self._as_written():
@@ -406,7 +406,7 @@ class Caller:
         self.update(lambda account, payer: (replace(account, stage=Stage.LEFT), payer))
         voucher = payer.last()
         digest = hash_of(payer.domain, voucher)
-        own = self._key.sign(digest)
+        own = self._key.sign(message_of(payer.domain, voucher))
         theirs = self._endpoint.conclude(SignedVoucher(voucher, own))
         if theirs.voucher != voucher or not is_signed_by(payer.offer.signer, digest, theirs.signature):
             raise WrongReceipt("signature", "the operator did not sign the last voucher")

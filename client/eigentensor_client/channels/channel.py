@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 
 from eigentensor import merkle, spending
-from eigentensor.channel import BatchState, ChannelState, Key, batch_of
+from eigentensor.channel import BatchState, ChannelState, batch_of
 from eigentensor.channel.calls import Computation, DealRequest, ProgramQuote, Quote
 from eigentensor.channel.payer import Payer as Side
 from eigentensor.economics import shares
@@ -22,7 +22,6 @@ from eigentensor.errors import (
     ChannelClosed,
     ChannelError,
     ChannelSpent,
-    ConfigError,
     InsufficientFunds,
     NoResponse,
     NotYet,
@@ -33,7 +32,7 @@ from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import shaped_results
 from eigentensor.receipt.calls import SignedCall
 from eigentensor.store.tensors import dump_safetensors, parse_flat
-from eigentensor.task import NONE
+from eigentensor.task import NONE, Signer
 from eigentensor_client.channels import opening
 from eigentensor_client.channels.caller import Caller, Keep, Request, Response, kept_nowhere
 from eigentensor_client.channels.endpoint import PATIENCE, Endpoint
@@ -102,7 +101,7 @@ class Channel:
     """
 
     def __init__(
-        self, client: Payer, ledger: Ledger, account: Account, key: Key, endpoint: Endpoint, policy: Policy,
+        self, client: Payer, ledger: Ledger, account: Account, key: Signer, endpoint: Endpoint, policy: Policy,
         keep: Keep = kept_nowhere,
     ) -> None:  # fmt: skip
         """Takes the channel. Raises ChannelBusy if another process has it."""
@@ -144,7 +143,7 @@ class Channel:
             _wait_until_offered(client, quote, min(_OFFERED, seconds), report)
             opening.check_chain(quote, wish, _facts(client, quote))
             _check_funds(client, wish.deposit)
-            key = _wallets(client) if by_wallet else ledger.new_key()
+            key: Signer = client.chain.account if by_wallet else ledger.new_key()
             parties = (quote.pool, client.address, key.address)
             request = DealRequest(*parties, opening.most_of(quote, wish), wish.value_at_risk)
             signed = endpoint.deal(request)
@@ -174,7 +173,7 @@ class Channel:
         ledger = ledger or Ledger()
         account = ledger.account(name, client.network.deployment.channels_domain)
         payer = account.agreement.deal.payer
-        key = _wallets(client) if payer.lower() == client.address.lower() else ledger.key(payer)
+        key = client.chain.account if payer.lower() == client.address.lower() else ledger.key(payer)
         endpoint = Endpoint(account.agreement.url, transport)
         channel = cls(client, ledger, account, key, endpoint, policy or Policy(), keep)
         try:
@@ -442,13 +441,6 @@ def _check_funds(client: Payer, amount: int, fee: int | None = None) -> None:
             fix="Name a smaller deposit, or get tokens.",
             topic=client.network.funding,
         )
-
-
-def _wallets(client: Payer) -> Key:
-    secret = getattr(client.chain.account, "key", None)
-    if secret is None:
-        raise ConfigError("the account's key is not here: it cannot sign vouchers", fix="Use a key of the channel's.")
-    return Key(bytes(secret))
 
 
 def _body(program: Program, tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:

@@ -13,8 +13,7 @@ from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs import options
 
 if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
-
+    from eigentensor.task.signatures import Key
     from eigentensor_client.schemas import networks as schemas
     from eigentensor_client.tables import Table
 
@@ -68,9 +67,9 @@ def list_keystores(network: options.NetworkName = None, json: options.Json = Fal
     from eigentensor_client.accounts import named_keystore, reason
 
     screen, used = Screen(as_json=json), named_keystore()
-    paths = sorted(keystore_folder().glob("*.json"))
-    others = [used] if used is not None and used not in paths else []
-    listed = [_listed(path, used=path == used) for path in (*paths, *others)]
+    paths = [str(path) for path in sorted(keystore_folder().glob("*.json"))]
+    others = [used] if used and used not in paths else []
+    listed = [_listed(named, used=named == used) for named in (*paths, *others)]
     chosen = None
     with suppress(ConfigError):  # keystores are there without any network
         chosen = Network.load(network)
@@ -96,14 +95,16 @@ def keystore_lines(fields: "schemas.Keystores") -> Iterator["Table | str"]:
     yield f"pays: {fields['pays']}"
 
 
-def _listed(path: Path, *, used: bool) -> "schemas.ListedKeystore":
-    """What can be said of a keystore without its password."""
-    from eigentensor.chain.keys import address_in, keystore_folder
+def _listed(named: str, *, used: bool) -> "schemas.ListedKeystore":
+    """What can be said of a key without its password."""
+    from eigentensor.chain.elsewhere import shown
+    from eigentensor.chain.keys import address_of, keystore_folder
 
-    name = path.stem if path.parent == keystore_folder() else str(path)
-    one: schemas.ListedKeystore = {"name": name, "file": str(path), "used": used}
+    path, where = Path(named), shown(named)
+    name = path.stem if path.parent == keystore_folder() else where
+    one: schemas.ListedKeystore = {"name": name, "file": where, "used": used}
     try:
-        if address := address_in(path):
+        if address := address_of(named):
             one["address"] = address
     except OSError as error:
         one["wrong"] = f"cannot be read: {error.strerror}"
@@ -148,7 +149,7 @@ def _password(file: Path | None, question: str, *, confirm: bool) -> str:
     raise ConfigError("there is no terminal to ask for a password", fix="Name a --password-file.")
 
 
-def _save(screen: Screen, account: "LocalAccount", name: str, path: Path, password: str) -> None:
+def _save(screen: Screen, account: "Key", name: str, path: Path, password: str) -> None:
     from eigentensor.chain.keys import save_account
 
     save_account(account, path, password)

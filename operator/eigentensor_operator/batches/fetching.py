@@ -34,7 +34,7 @@ from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.names import parse_name
 from eigentensor.store.parts import decode_bound, encode_variables
 from eigentensor.task import NONE, Domain, Order
-from eigentensor.task.order import Signer, sign
+from eigentensor.task.order import Signer
 from eigentensor_operator.batches.leaves import Missing
 
 SECONDS = 10.0  #: of silence of an endpoint
@@ -177,7 +177,7 @@ class Sources:
     def share(self, life: BatchLife, share: int) -> list[Placed]:
         """The calls of a share of a batch, proven to stand in it. Raises StoreError, TaskError."""
         request = ShareRequest(life.batch, share)
-        shown = self._endpoint(life.offer.operator).share(request, sign(request.hash(self._domain), self._signer))
+        shown = self._endpoint(life.offer.operator).share(request, self._signer.sign(request.message(self._domain)))
         return placed(shown, life, self._domain)
 
     def bound(self, operator: str, call: Placed) -> BoundProgram:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import repeat
 
 from eigentensor import merkle
-from eigentensor.channel import Key, hash_of
+from eigentensor.channel import message_of
 from eigentensor.channel.calls import CallResponse
 from eigentensor.errors import CallRefused, EigenTensorError, ServiceBusy, WrongBits
 from eigentensor.numerics.dtypes import DType
@@ -16,7 +16,7 @@ from eigentensor.program import Kind, Program
 from eigentensor.program.binding import Results
 from eigentensor.reexecution.inputs import Tensors
 from eigentensor.store.tensors import dump_safetensors
-from eigentensor.task.order import NONE, Domain
+from eigentensor.task.order import NONE, Domain, Signer
 from eigentensor_operator.calls.channels import Answer, ServedChannel, Ticket
 from eigentensor_operator.calls.inputs import read_states
 from eigentensor_operator.calls.lane import Done
@@ -35,7 +35,7 @@ class Executing:
     def __init__(
         self,
         domain: Domain,
-        key: Key,
+        key: Signer,
         ledger: Ledger,
         standing: Standing,
         lock: threading.RLock,
@@ -136,7 +136,7 @@ class Executing:
         with self._lock:
             number = self._number_now(ticket)
             known.payee, receipt = known.payee.executed(root, number)
-        signature = self._key.sign(hash_of(self._domain, receipt))
+        signature = self._key.sign(message_of(self._domain, receipt))
         files: dict[bytes, bytes | Patch] = {**ticket.files}
         if results.states:
             files.setdefault(left, written)

@@ -24,6 +24,7 @@ from eigentensor.channel import LineProof, open_line, recover, x402
 from eigentensor.channel.calls import Computation, DealRequest, PaidCalls, Quotes, SignedVoucher
 from eigentensor.channel.shown import CallsRequest, ShareRequest, ShownCall, ShownShare
 from eigentensor.errors import BlobNotFound, CallConflict, CallRefused, ChannelClosed, EigenTensorError, TaskNotFound
+from eigentensor.keccak import keccak
 from eigentensor.store import LocalStore
 from eigentensor.task.order import Domain
 from eigentensor.version import VERSION
@@ -100,7 +101,7 @@ def _others(service: CallService, where: Where, draws: Draws) -> FastAPI:
         """Calls of a channel, to its payer."""
         name = _hash(channel)
         payer = service.served(name).deal.payer
-        if recover(CallsRequest(name, first).hash(where.domain), _bytes(signature)) != payer:
+        if recover(keccak(CallsRequest(name, first).message(where.domain)), _bytes(signature)) != payer:
             raise CallRefused("the request for the calls is not signed", fix=f"Sign it with the key of {payer}.")
         return JSONResponse(PaidCalls(name, service.calls_from(name, first)).to_json())
 
@@ -119,7 +120,7 @@ def _others(service: CallService, where: Where, draws: Draws) -> FastAPI:
     def share(batch: str, share: int, signature: Annotated[str, Query()]) -> Response:
         """A share, to those that may check it."""
         request = _share_request(batch, share)
-        account = recover(request.hash(where.domain), _bytes(signature))
+        account = recover(keccak(request.message(where.domain)), _bytes(signature))
         if account is None:
             raise CallRefused("the request for the share is not signed", fix="Sign it as a candidate's signer.")
         drawn = draws.drawn(request.batch, request.share, account)

@@ -5,11 +5,10 @@ from contextlib import ExitStack, closing, contextmanager
 from math import ceil
 
 from eigentensor.chain import Network, to_wei
-from eigentensor.channel import Key
 from eigentensor.errors import ConfigError
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore
-from eigentensor.task.order import NONE
+from eigentensor.task.order import NONE, Signer
 from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.interface import Draws
 from eigentensor_operator.calls.ledger import Ledger
@@ -24,7 +23,7 @@ from eigentensor_operator.policy import Policy, refuse_defence
 
 @contextmanager
 def call_service(
-    settings: Settings, network: Network, operator: str, key: Key, gateway: GatewayClient, device: Device
+    settings: Settings, network: Network, operator: str, key: Signer, gateway: GatewayClient, device: Device
 ) -> Iterator[CallService]:
     """The calls of an operator, with its programs warm; nothing is served before it is shown what the chain has.
 

@@ -16,14 +16,13 @@ from typing import Any
 
 from eigentensor.channel import (
     Deal,
-    Key,
     Line,
     Offer,
     Sheet,
     Voucher,
     channel_of,
     events,
-    hash_of,
+    message_of,
     pool_of,
 )
 from eigentensor.channel.calls import (
@@ -50,7 +49,7 @@ from eigentensor.program import Program, Role
 from eigentensor.reexecution.inputs import BoundProgram, load_role
 from eigentensor.store import LocalStore
 from eigentensor.task import Event
-from eigentensor.task.order import NONE, Domain, Order
+from eigentensor.task.order import NONE, Domain, Order, Signer
 from eigentensor_operator.calls.channels import Answer, ServedChannel, ServedProgram, Ticket
 from eigentensor_operator.calls.executing import Executing
 from eigentensor_operator.calls.inputs import Inputs, read_inputs
@@ -88,7 +87,7 @@ class CallService:
         self,
         domain: Domain,
         parameters: Parameters,
-        key: Key,
+        key: Signer,
         ledger: Ledger,
         shelf: LocalStore,
         programs: Sequence[ServedProgram],
@@ -175,7 +174,7 @@ class CallService:
             channel = channel_of(self.domain, deal)
             self._ledger.keep_deal(channel, deal)
             self._deals[channel] = deal
-        return SignedDeal(deal, self._key.sign(channel))
+        return SignedDeal(deal, self._key.sign(message_of(self.domain, deal)))
 
     # ---- Calls ----
 
@@ -322,7 +321,7 @@ class CallService:
             if known.is_owed and not self._may_conclude(known.pool):
                 raise ServiceBusy("its calls are about to be committed", fix="Try again in some blocks.")
             known.payee.check_last(voucher, payers)
-            signers = self._key.sign(hash_of(self.domain, voucher))
+            signers = self._key.sign(message_of(self.domain, voucher))
             conclusion = Conclusion(voucher, payers, signers, self._standing.head)
             self._ledger.keep_conclusion(conclusion)
             self._conclusions[channel] = known.conclusion = conclusion

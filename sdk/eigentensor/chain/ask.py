@@ -9,7 +9,7 @@ from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.economics.pricing import Ask
 from eigentensor.errors import TaskError
 from eigentensor.keccak import keccak
-from eigentensor.task.order import Domain, Signer, recover, sign
+from eigentensor.task.order import Domain, Signer, recover
 
 _ASK_TYPE = keccak(b"Ask(address operator,uint64 block,string ask)")
 
@@ -22,15 +22,15 @@ class PublishedAsk:
     block: int
     ask: Ask
 
-    def digest(self, domain: Domain) -> bytes:
-        """The EIP-712 hash that the operator's signer signs."""
+    def message(self, domain: Domain) -> bytes:
+        """The EIP-712 message that the operator's signer signs."""
         text = json.dumps(self.ask.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         values = [self.operator, self.block, keccak(text.encode())]
-        return domain.hash_struct(_ASK_TYPE, ["address", "uint64", "bytes32"], values)
+        return domain.message_of(_ASK_TYPE, ["address", "uint64", "bytes32"], values)
 
     def sign(self, domain: Domain, account: Signer) -> dict[str, Any]:
         """What the gateway takes at /v1/operators/{operator}/asks; `account` is the operator's hot signer."""
-        signature = "0x" + sign(self.digest(domain), account).hex()
+        signature = "0x" + account.sign(self.message(domain)).hex()
         return {"operator": self.operator, "block": self.block, "ask": self.ask.to_json(), "signature": signature}
 
     @classmethod
@@ -42,7 +42,7 @@ class PublishedAsk:
             if not is_address(operator) or type(block) is not int or not 0 <= block < 1 << 64:
                 raise ValueError("operator or block is wrong")
             published = cls(to_checksum_address(operator), block, Ask.from_json(values["ask"]))
-            signer = recover(published.digest(domain), signature)
+            signer = recover(keccak(published.message(domain)), signature)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise TaskError(f"the ask is malformed: {error}") from None
         if signer is None:

@@ -43,7 +43,7 @@ class Chain(Reader):
         """The journal lies in the user's state folder unless a path is given; for the rest see `Sender`. Asks the node
         which chain it is. Raises ConfigError for a key that everybody knows, ChainError on another chain."""
         super().__init__(network, timeout=timeout)
-        limit_recursion()  # whoever opened the key imported eth_account
+        limit_recursion()
         check_account(account, network)
         self.node.check()
         self.account = account

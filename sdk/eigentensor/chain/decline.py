@@ -7,7 +7,7 @@ from typing import Any, Self
 from eigentensor.addresses import is_address, to_checksum_address
 from eigentensor.errors import TaskError
 from eigentensor.keccak import keccak
-from eigentensor.task.order import Domain, Signer, recover, sign
+from eigentensor.task.order import Domain, Signer, recover
 
 _DECLINE_TYPE = keccak(b"Decline(address operator,bytes32 task,string reason,string needed,string offered)")
 _TEXT_LIMIT = 200
@@ -23,11 +23,11 @@ class Decline:
     needed: str
     offered: str
 
-    def digest(self, domain: Domain) -> bytes:
-        """The EIP-712 hash that the operator's signer signs."""
+    def message(self, domain: Domain) -> bytes:
+        """The EIP-712 message that the operator's signer signs."""
         texts = [keccak(text.encode()) for text in (self.reason, self.needed, self.offered)]
         types = ["address", "bytes32", "bytes32", "bytes32", "bytes32"]
-        return domain.hash_struct(_DECLINE_TYPE, types, [self.operator, self.task, *texts])
+        return domain.message_of(_DECLINE_TYPE, types, [self.operator, self.task, *texts])
 
     def sign(self, domain: Domain, account: Signer) -> dict[str, Any]:
         """What the gateway takes at /v1/tasks/{uuid}/declines; `account` is the operator's hot signer."""
@@ -37,7 +37,7 @@ class Decline:
             "reason": self.reason,
             "needed": self.needed,
             "offered": self.offered,
-            "signature": "0x" + sign(self.digest(domain), account).hex(),
+            "signature": "0x" + account.sign(self.message(domain)).hex(),
         }
 
     @classmethod
@@ -52,7 +52,7 @@ class Decline:
             if len(task) != 32 or not is_address(values["operator"]) or not texts[0]:
                 raise ValueError("operator, task or reason is wrong")
             decline = cls(to_checksum_address(values["operator"]), task, *texts)
-            signer = recover(decline.digest(domain), signature)
+            signer = recover(keccak(decline.message(domain)), signature)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise TaskError(f"the decline is malformed: {error}") from None
         if signer is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from eigentensor import system
+from eigentensor.errors import ConfigError
 from eigentensor.store.database import Database
 
 #: What brings a journal from one version to the next; SQLite's `user_version` counts them.
@@ -71,12 +72,15 @@ class Journal:
     """Intents of one account on one chain, in SQLite. Safe for several threads and processes."""
 
     def __init__(self, path: Path | None) -> None:
-        """None keeps it in memory: good for one process that is not to be restarted."""
+        """None keeps it in memory: good for one process that is not to be restarted. Raises ConfigError for one of a
+        later version."""
         self._database = Database(path)
         self._turns = path and path.with_name(f"{path.name}.turns")
         self._here = Lock()
         with self.exclusive():
             ((version,),) = self._database.rows("PRAGMA user_version")
+            if version > len(_MIGRATIONS):
+                raise ConfigError(f"{path} was written by a later version", fix="Go on with that version.")
             for statement in chain.from_iterable(_MIGRATIONS[version:]):
                 self._database.rows(statement)
             self._database.rows(f"PRAGMA user_version = {len(_MIGRATIONS)}")

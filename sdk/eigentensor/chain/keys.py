@@ -1,23 +1,21 @@
-"""Keys in V3 keystores: files that only their owner can read, opened by a password from a file."""
+"""Accounts: keys in V3 keystores, files that only their owner can read, opened by a password from a file; and keys that
+are elsewhere."""
 
 import json
 import os
 import re
+import secrets
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 
 from eigentensor.addresses import is_address, to_checksum_address
+from eigentensor.chain.elsewhere import account_in, is_elsewhere, signer_at
 from eigentensor.chain.network import Network
 from eigentensor.errors import ConfigError
-from eigentensor.task.order import Signer
-
-if TYPE_CHECKING:
-    from eth_account import Account
-    from eth_account.signers.local import LocalAccount
+from eigentensor.task.signatures import Key, Signer
 
 #: Anvil's published development keys. Everybody has them: they are worth nothing, and are refused on every other chain.
 ANVIL_KEYS = (
@@ -49,18 +47,22 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")  # shorter than a key
 _KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 
 
-def anvil_account(index: int) -> "LocalAccount":
+def anvil_account(index: int) -> Key:
     """One of the ten accounts that a local anvil chain funds."""
-    return _from_key(ANVIL_KEYS[index])
+    return Key(bytes.fromhex(ANVIL_KEYS[index][2:]))
 
 
-def load_account(keystore: Path | None = None, password_file: Path | None = None) -> "LocalAccount":
-    """Opens a keystore; without arguments those of $EIGENTENSOR_KEYSTORE and $EIGENTENSOR_PASSWORD_FILE.
+def load_account(keystore: Path | str | None = None, password_file: Path | None = None) -> Signer:
+    """Opens a keystore; without arguments those of $EIGENTENSOR_KEYSTORE and $EIGENTENSOR_PASSWORD_FILE. In place of a
+    keystore a URL may name a key that is elsewhere (`eigentensor.chain.elsewhere`), which needs no password.
 
-    Raises ConfigError if either is missing, unreadable or wrong.
+    Raises ConfigError if either is missing, unreadable or wrong, NotSigned where a key elsewhere has to be asked.
     """
-    keystore = keystore_path(keystore or _from_environment("EIGENTENSOR_KEYSTORE"))
-    password_file = password_file or _from_environment("EIGENTENSOR_PASSWORD_FILE")
+    named = str(keystore or _from_environment("EIGENTENSOR_KEYSTORE"))
+    if is_elsewhere(named):
+        return signer_at(named)
+    keystore = keystore_path(Path(named))
+    password_file = password_file or Path(_from_environment("EIGENTENSOR_PASSWORD_FILE"))
     try:
         account = opened(keystore.read_text(), password_file.read_text().rstrip("\r\n"))
     except OSError as error:
@@ -80,25 +82,23 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
     return account
 
 
-def opened(keystore: str, password: str) -> "LocalAccount":
+def opened(keystore: str, password: str) -> Key:
     """The account of a keystore's text. Raises ValueError if it is none, or of another password."""
-    try:
-        return _from_key(bytes(_accounts().decrypt(keystore, password)))
-    except (TypeError, KeyError, NotImplementedError) as error:
-        raise ValueError(f"no V3 keystore: {error!r}") from None
+    from eigentensor.chain.keystore import decrypted
+
+    return decrypted(keystore, password)
 
 
-def new_account() -> "LocalAccount":
+def new_account() -> Key:
     """An account that nobody had before."""
-    account: LocalAccount = _accounts().create()
-    return account
+    return Key(secrets.token_bytes(32))
 
 
-def account_of(key: str) -> "LocalAccount":
+def account_of(key: str) -> Key:
     """The account of a private key in hex. Raises ConfigError, which does not repeat what was no key."""
     if _KEY.fullmatch(key):
         try:
-            return _from_key(key)
+            return Key(bytes.fromhex(key.removeprefix("0x")))
         except ValueError:  # zero, or beyond the curve's order
             pass
     raise ConfigError("this is no private key", fix="A key is 64 hex digits, with or without 0x, and nothing else.")
@@ -141,6 +141,23 @@ def keystore_for(address: str) -> Path | None:
     return None
 
 
+def address_of(named: str) -> str:
+    """Whose key a setting names, a keystore or one that is elsewhere, without opening it; "" where it does not say.
+    Raises what `address_in` raises."""
+    return account_in(named) if is_elsewhere(named) else address_in(keystore_path(Path(named)))
+
+
+def kept_key(path: Path) -> Key:
+    """The key of a file that only its owner can read, made if there is none. Raises ConfigError."""
+    try:
+        if not path.exists():
+            with suppress(FileExistsError):
+                _write(path, new_account().secret.hex())
+        return Key(bytes.fromhex(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the key in {path} cannot be had: {error}", fix="Bring it back, or remove it.") from None
+
+
 def address_in(keystore: Path) -> str:
     """Whose key a keystore says it has, without its password; "" where it does not say. Raises OSError; ValueError for
     what is no keystore."""
@@ -160,27 +177,18 @@ def new_keystore_path(keystore: str) -> Path:
     return path
 
 
-def save_account(account: "LocalAccount", keystore: Path, password: str, *, iterations: int | None = None) -> None:
+def save_account(account: Key, keystore: Path, password: str, *, iterations: int | None = None) -> None:
     """Writes a new keystore that only its owner can read, whole or not at all. `iterations` makes a weak one for a
     local chain, quickly.
 
     Raises ConfigError if the file exists: a key is never overwritten.
     """
-    kind: Literal["scrypt", "pbkdf2"] = "scrypt" if iterations is None else "pbkdf2"
-    content = json.dumps(_accounts().encrypt(account.key, password, kdf=kind, iterations=iterations))
-    keystore.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = keystore.with_name(f".{keystore.name}.{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    from eigentensor.chain.keystore import encrypted
+
     try:
-        with os.fdopen(handle, "w") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        keystore.hardlink_to(temporary)
+        _write(keystore, encrypted(account, password, iterations))
     except FileExistsError:
         raise _exists(keystore) from None
-    finally:
-        temporary.unlink()
 
 
 def check_account(account: Signer, network: Network) -> None:
@@ -190,6 +198,21 @@ def check_account(account: Signer, network: Network) -> None:
             f"{account.address} is a development account whose key everybody knows",
             fix="Use a key of your own on this chain.",
         )
+
+
+def _write(path: Path, content: str) -> None:
+    """A new file that only its owner can read, whole or not at all. Raises FileExistsError, OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        path.hardlink_to(temporary)
+    finally:
+        temporary.unlink()
 
 
 def _is_name(keystore: Path) -> bool:
@@ -204,27 +227,14 @@ def _exists(keystore: Path) -> ConfigError:
     return ConfigError(f"{keystore} exists", fix="Choose another name, or use this key.")
 
 
-def _from_key(key: str | bytes) -> "LocalAccount":
-    account: LocalAccount = _accounts().from_key(key)
-    return account
-
-
-def _accounts() -> "type[Account]":
-    """What opens and makes keys: its import takes longer than all else that a command does which signs nothing."""
-    from eth_account import Account
-
-    limit_recursion()
-    return Account
-
-
 def limit_recursion() -> None:
-    """A library below eth_account allows 100,000 levels: deep enough for a stranger's nested JSON to overflow the C
-    stack and end the process. tinygrad needs 10,000."""
+    """A library below eth_account and web3, which callers may use, allows 100,000 levels: deep enough for a stranger's
+    nested JSON to overflow the C stack and end the process. tinygrad needs 10,000."""
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))
 
 
-def _from_environment(name: str) -> Path:
+def _from_environment(name: str) -> str:
     value = os.environ.get(name)
     if not value:
         raise ConfigError(f"no key: {name} is not set", fix=f"Set {name} to a file.")
-    return Path(value)
+    return value

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eigentensor import rlp
 from eigentensor.addresses import to_checksum_address
 from eigentensor.chain.answers import Refusal, nonsense
 from eigentensor.chain.contracts import Contract
@@ -292,9 +293,7 @@ def encode_header(block: Mapping[str, Any]) -> bytes:
 
     Raises ChainError if it does not: the chain's headers have fields that this version does not know.
     """
-    import rlp  # who only reads tasks does not wait for it
-
-    header: bytes = rlp.encode([_item(block[name]) for name in _FIELDS if name in block])
+    header = rlp.encode([_item(block[name]) for name in _FIELDS if name in block])
     if keccak(header) != bytes(block["hash"]):
         raise ChainError(
             f"the header of block {block['number']} does not hash to the block's hash",

@@ -14,6 +14,7 @@ from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.node import Node
 from eigentensor.chain.refusals import reverted, talking_to
+from eigentensor.chain.transactions import fields_of, read_transaction, signed
 from eigentensor.chain.units import GWEI
 from eigentensor.errors import ChainError, FeeTooHigh, NotMined, Reverted, Unreachable
 from eigentensor.keccak import keccak
@@ -120,7 +121,8 @@ class Sender:
     """Sends each intent once: `send` with a key that is known waits for what was sent under it, also after a restart.
 
     A transaction that a reorganisation or the node threw out is offered to the chain again; one whose fee is less than
-    the next block takes is replaced at once. Several senders may share a journal.
+    the next block takes is replaced at once. Several senders of an account may share a journal; that of another account
+    may take it over: what is in the chain is not sent again, what is not is sent anew.
     """
 
     def __init__(
@@ -306,7 +308,7 @@ class Sender:
                 newest = self.journal.get(intent.key)
                 if newest is None or newest.attempts[-1] != last:
                     return  # another thread or process was faster
-                last = self._sign(intent.key, _fields_of(last.raw), more)
+                last = self._sign(intent.key, fields_of(last.raw), more)
         self._broadcast(last)
 
     def _is_stale(self, intent: Intent) -> bool:
@@ -314,20 +316,20 @@ class Sender:
         return time.time() - intent.attempts[-1].sent_at > self._patience
 
     def _sign(self, key: str, fields: dict[str, Any], fee: Fee) -> Attempt:
-        signed = self._account.sign_transaction({**fields, "maxFeePerGas": fee.most, "maxPriorityFeePerGas": fee.tip})
-        attempt = Attempt(bytes(signed.hash), bytes(signed.raw_transaction), fee.most, fee.tip, time.time())
+        raw = signed({**fields, "maxFeePerGas": fee.most, "maxPriorityFeePerGas": fee.tip}, self._account)
+        attempt = Attempt(keccak(raw), raw, fee.most, fee.tip, time.time())
         self.journal.attempt(key, attempt.hash, attempt.raw, fee.most, fee.tip)
         return attempt
 
     def _fields(self, nonce: int, message: Message, gas: int) -> dict[str, Any]:
         return {
-            "type": 2,
             "chainId": self._node.deployment.chain_id,
             "nonce": nonce,
             "gas": gas,
             "to": message.to,
             "value": 0,
-            "data": message.data,
+            "input": message.data,
+            "accessList": (),
         }
 
     def _broadcast(self, attempt: Attempt) -> None:
@@ -352,6 +354,9 @@ class Sender:
         """Whether one of the intent's transactions is, or can still get, into the chain; marks it lost if not."""
         if self._receipt(intent) is not None:
             return True
+        if read_transaction(intent.attempts[-1].raw).sender != self.address:
+            self.journal.mark(intent.key, Status.LOST)  # of the signer before this one, whose nonces are not ours
+            return False
         if self._node.transaction_count(self.address) <= intent.nonce:
             if intent.status is not Status.PENDING:
                 self.journal.mark(intent.key, Status.PENDING)
@@ -391,20 +396,7 @@ class Sender:
             )
         self.journal.mark(intent.key, Status.REVERTED)
         # The state before the block explains most refusals; what it does not explain happened within the block.
-        fields = _fields_of(intent.attempts[-1].raw)
-        message = Message(intent.name, to_checksum_address(fields["to"]), fields["data"])
+        fields = fields_of(intent.attempts[-1].raw)
+        message = Message(intent.name, to_checksum_address(fields["to"]), fields["input"])
         self._node.simulate(message.call_of(self.address), receipt["blockNumber"])
         raise reverted(b"")
-
-
-def _fields_of(raw: bytes) -> dict[str, Any]:
-    """The fields of a transaction that a sender signed, without its signature and fees."""
-    import rlp  # who only reads tasks does not wait for it
-
-    chain_id, nonce, _, _, gas, to, value, data, *_ = rlp.decode(raw[1:])
-    numbers = {"chainId": chain_id, "nonce": nonce, "gas": gas, "value": value}
-    return {name: int.from_bytes(number, "big") for name, number in numbers.items()} | {
-        "type": 2,
-        "to": to,
-        "data": data,
-    }

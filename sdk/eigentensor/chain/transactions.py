@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import rlp
-
+from eigentensor import rlp
 from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import ChainError
 from eigentensor.keccak import keccak
-from eigentensor.task.order import recover
+from eigentensor.task.signatures import Signer, recover
 
 #: Bytes of a transaction that public pools take (128 KiB), and some for what carries it.
 MOST = 160 << 10
@@ -25,6 +24,8 @@ _FIELDS = {
     0: ("nonce", "gasPrice", "gas", "to", "value", "input"),
 }  # fmt: skip
 _LISTS = ("accessList", "authorizationList")
+_NO_NUMBERS = (*_LISTS, "to", "input")
+_FEES = 2
 _LEGACY = 0xC0  # the first byte of a transaction without a type is that of an RLP list
 _EIP155 = 35
 _UPDATE = "This chain has transactions that this version does not know: update it."
@@ -49,17 +50,33 @@ def raw_of(transaction: Mapping[str, Any]) -> bytes:
     fields = [_item(transaction[name]) for name in _FIELDS[kind]]
     fields += [_number(int(transaction["yParity" if kind else "v"]))]
     fields += [_number(_integer(transaction[name])) for name in ("r", "s")]
-    raw: bytes = (bytes((kind,)) if kind else b"") + rlp.encode(fields)
+    raw = (bytes((kind,)) if kind else b"") + rlp.encode(fields)
     if keccak(raw) != bytes(transaction["hash"]):
         raise ChainError(f"transaction 0x{bytes(transaction['hash']).hex()} does not hash to its name", fix=_UPDATE)
     return raw
+
+
+def signed(fields: Mapping[str, Any], account: Signer) -> bytes:
+    """The bytes of a transaction by EIP-1559, signed: its fields are named as nodes name them, numbers and bytes.
+    Raises NotSigned."""
+    items = [_item(fields[name]) for name in _FIELDS[_FEES]]
+    signature = account.sign(bytes((_FEES,)) + rlp.encode(items))
+    r, s, parity = signature[:32], signature[32:64], signature[64] - 27
+    return bytes((_FEES,)) + rlp.encode([*items, _number(parity), r.lstrip(b"\0"), s.lstrip(b"\0")])
+
+
+def fields_of(raw: bytes) -> dict[str, Any]:
+    """The inverse of `signed` for bytes that it wrote, without the signature."""
+    items: Any = rlp.decode(raw[1:])
+    fields = dict(zip(_FIELDS[_FEES], items, strict=False))
+    return {n: item if n in _NO_NUMBERS else int.from_bytes(item, "big") for n, item in fields.items()}
 
 
 def read_transaction(raw: bytes) -> Transaction:
     """The transaction in signed bytes, with who signed it. Raises ChainError unless it is one of a known type."""
     try:
         return _read(raw)
-    except (rlp.exceptions.RLPException, ValueError, IndexError, RecursionError) as error:
+    except ValueError as error:
         raise ChainError(f"these bytes are no signed transaction: {error}") from None
 
 
@@ -69,7 +86,7 @@ def _read(raw: bytes) -> Transaction:
     kind = 0 if raw[0] >= _LEGACY else raw[0]
     if kind not in _FIELDS or (kind == 0 and raw[0] < _LEGACY):
         raise ValueError(f"type {raw[0]}")
-    fields = rlp.decode(raw[1:] if kind else raw)
+    fields: Any = rlp.decode(raw[1:] if kind else raw)
     names = _FIELDS[kind]
     if not isinstance(fields, list) or len(fields) != len(names) + 3:
         raise ValueError("wrong number of fields")
@@ -77,7 +94,7 @@ def _read(raw: bytes) -> Transaction:
     *signed, parity, r, s = fields
     if not all(isinstance(field, bytes) for field in (parity, r, s, *(values[n] for n in names if n not in _LISTS))):
         raise ValueError("a field is no string of bytes")
-    numbers = (parity, r, s, *(values[name] for name in names if name not in (*_LISTS, "to", "input")))
+    numbers = (parity, r, s, *(values[name] for name in names if name not in _NO_NUMBERS))
     if any(number.startswith(b"\0") for number in numbers):
         raise ValueError("a number begins with zeros")  # or one signature would make transactions of many hashes
     v = int.from_bytes(parity, "big")

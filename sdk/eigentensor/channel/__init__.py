@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         channel_of,
         hash_of,
         index_of,
+        message_of,
         nonce_of,
         order_hashes,
         pool_of,
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchState", "Breach", "CallPlace", "CallProof", "CallReceipt", "ChannelState", "Deal", "Entry", "Key", "Line",
     "LineProof", "Offer", "Part", "Sheet", "Tail", "Voucher", "batch_of", "channel_of", "hash_of", "index_of",
-    "is_signed_by", "lines_root", "nonce_of", "open_call", "open_line", "open_outside", "open_part", "open_program",
-    "order_hashes", "pool_of", "recover", "share_root", "task_of",
+    "is_signed_by", "lines_root", "message_of", "nonce_of", "open_call", "open_line", "open_outside", "open_part",
+    "open_program", "order_hashes", "pool_of", "recover", "share_root", "task_of",
 ]  # fmt: skip
 
 __getattr__ = loading(
@@ -53,7 +54,7 @@ __getattr__ = loading(
         "channel.deals": "CallReceipt Deal Offer Voucher",
         "channel.lines": "CallPlace CallProof Entry Line LineProof Part Sheet Tail lines_root open_call open_line "
         "open_outside open_part open_program share_root",
-        "channel.signed": "batch_of channel_of hash_of index_of nonce_of order_hashes pool_of task_of",
+        "channel.signed": "batch_of channel_of hash_of index_of message_of nonce_of order_hashes pool_of task_of",
         "channel.state": "BatchState Breach ChannelState",
         "task.signatures": "Key is_signed_by recover",
     },

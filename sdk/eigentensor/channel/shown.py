@@ -29,9 +29,9 @@ class ShareRequest(Struct):
     share: Annotated[Count, "uint256"]
     """Which of its shares."""
 
-    def hash(self, domain: Domain) -> bytes:
+    def message(self, domain: Domain) -> bytes:
         """What the candidate signs."""
-        return domain.hash_of(typed.struct_hash(self))
+        return domain.message(typed.struct_hash(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class CallsRequest(Struct):
     first: Annotated[Count, "uint256"]
     """The index of the first call."""
 
-    def hash(self, domain: Domain) -> bytes:
+    def message(self, domain: Domain) -> bytes:
         """What the payer signs."""
-        return domain.hash_of(typed.struct_hash(self))
+        return domain.message(typed.struct_hash(self))
 
 
 @dataclass(frozen=True, slots=True)

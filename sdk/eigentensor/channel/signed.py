@@ -1,6 +1,6 @@
 """What is signed about channels, by EIP-712 in the domain of `IChannels`; Signed.sol by the same names.
 
-Whoever signs has a `Key`: `key.sign(hash_of(domain, voucher))`. Whoever checks asks `is_signed_by`.
+Whoever signs is a `Signer`: `signer.sign(message_of(domain, voucher))`. Whoever checks asks `is_signed_by`.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,18 @@ def pool_of(domain: Domain, offer: Offer) -> bytes:
 
 
 def channel_of(domain: Domain, deal: Deal) -> bytes:
-    """The name of a deal's channel: what the offer's signer signs."""
+    """The name of a deal's channel: the hash of what the offer's signer signs."""
     return domain.hash_of(typed.struct_hash(deal))
 
 
+def message_of(domain: Domain, struct: Deal | Voucher | CallReceipt) -> bytes:
+    """What the payer signs of a voucher, the offer's signer of a deal and of a call receipt."""
+    return domain.message(typed.struct_hash(struct))
+
+
 def hash_of(domain: Domain, struct: Voucher | CallReceipt) -> bytes:
-    """What the payer signs of a voucher, the offer's signer of a call receipt."""
-    return domain.hash_of(typed.struct_hash(struct))
+    """The hash of that message, which signatures are checked by."""
+    return keccak(message_of(domain, struct))
 
 
 def task_of(domain: Domain, order: Order) -> bytes:

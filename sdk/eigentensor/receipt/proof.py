@@ -5,8 +5,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-import rlp
-
+from eigentensor import rlp
 from eigentensor.chain.transactions import Transaction
 from eigentensor.errors import WrongReceipt
 from eigentensor.keccak import keccak
@@ -161,9 +160,9 @@ class _Proof:
 
     def seeded(self, event: Seeded, proof: Proof) -> str | None:
         try:
-            header = rlp.decode(proof["header"])
+            header: Any = rlp.decode(proof["header"])
             stated = int.from_bytes(header[_NUMBER], "big"), bytes(header[_MIX])
-        except (rlp.exceptions.RLPException, TypeError, ValueError, IndexError, RecursionError):
+        except (TypeError, ValueError, IndexError):
             return None
         block = f"0x{keccak(proof['header']).hex()}"
         return f"so says a header with hash {block}" if stated == (event.seed_block, event.mix) else None

@@ -2,31 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Self
 
 from eigentensor import economics
 from eigentensor.errors import TaskError
 from eigentensor.keccak import keccak
 from eigentensor.task import typed
-from eigentensor.task.signatures import recover as recover  # which is asked for here
+from eigentensor.task.signatures import Signer as Signer
+from eigentensor.task.signatures import recover as recover  # which are asked for here
 from eigentensor.wire import Address, Block, Count, Hash, Object, Wei, read
 
 #: The root that stands for "none" (inputs, weights, states) and "all" (operators).
 NONE = bytes(32)
-
-
-class Signer(Protocol):
-    """An account and what signs for it: eth_account's LocalAccount is one."""
-
-    @property
-    def address(self) -> str:
-        """With its checksum."""
-
-    def unsafe_sign_hash(self, message_hash: Any) -> Any:
-        """An object whose `signature` are 65 bytes."""
-
-    def sign_transaction(self, transaction_dict: Any) -> Any:
-        """An object with the `raw_transaction` and its `hash`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +23,18 @@ class Domain:
     chain_id: int
     market: str
 
-    def hash_struct(self, type_hash: bytes, types: list[str], values: list[Any]) -> bytes:
-        """The EIP-712 hash of a struct of static fields in this domain."""
+    def message_of(self, type_hash: bytes, types: list[str], values: list[Any]) -> bytes:
+        """The EIP-712 message of a struct of static fields in this domain: what is hashed and signed."""
         words = map(typed.word, types, values)
-        return self.hash_of(keccak(type_hash + b"".join(words)))
+        return self.message(keccak(type_hash + b"".join(words)))
+
+    def message(self, struct_hash: bytes) -> bytes:
+        """The same out of the struct's own hash."""
+        return typed.signed_bytes(self.chain_id, self.market, struct_hash)
 
     def hash_of(self, struct_hash: bytes) -> bytes:
-        """The same out of the struct's own hash."""
-        return typed.signed_hash(self.chain_id, self.market, struct_hash)
+        """The hash of that message."""
+        return keccak(self.message(struct_hash))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +126,7 @@ def order_uuid(order: Order, domain: Domain) -> bytes:
 
 def sign_order(order: Order, domain: Domain, account: Signer) -> bytes:
     """The client's signature, 65 bytes: with it anybody may post the order, once, until `accept_by`."""
-    return sign(order_uuid(order, domain), account)
+    return account.sign(domain.message(typed.struct_hash(order)))
 
 
 def order_signer(order: Order, domain: Domain, signature: bytes) -> str | None:
@@ -149,8 +140,3 @@ def commitment(domain: Domain, task: bytes, operator: str, slot: int, outputs_ro
     chain_id, number = (value.to_bytes(_WORD, "big") for value in (domain.chain_id, slot))
     words = (chain_id, market, task, account, number, outputs_root, salt)
     return keccak(b"".join(word.rjust(_WORD, b"\0") for word in words))
-
-
-def sign(digest: bytes, account: Signer) -> bytes:
-    """The account's signature of a hash, 65 bytes."""
-    return bytes(account.unsafe_sign_hash(digest).signature)

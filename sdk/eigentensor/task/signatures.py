@@ -1,6 +1,6 @@
-"""Signatures of hashes: a key in memory, and who signed. By libsecp256k1, for those who sign or check each call."""
+"""Signatures: who signs, a key in memory, and who signed. By libsecp256k1, for those who sign or check each call."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from eigentensor.addresses import to_checksum_address
 from eigentensor.keccak import keccak
@@ -8,9 +8,21 @@ from eigentensor.keccak import keccak
 if TYPE_CHECKING:
     from coincurve import PublicKey
 
-#: The largest s of a signature that chains and contracts take (EIP-2).
-_HALF = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141 // 2
+_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141  # of the curve's group
+_HALF = _ORDER // 2  # the largest s of a signature that chains and contracts take (EIP-2)
 _PARITY = 27  # of the last byte, before the parity of a point
+
+
+class Signer(Protocol):
+    """An account and what signs for it: a key in memory, or one that never leaves where it is kept."""
+
+    @property
+    def address(self) -> str:
+        """With its checksum."""
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of a message's Keccak-256, 65 bytes: transactions and typed data are such messages. Raises
+        NotSigned where a key is elsewhere and does not sign."""
 
 
 class Key:
@@ -24,14 +36,27 @@ class Key:
             raise ValueError(f"{len(secret)} bytes are no key")
         self._key = PrivateKey(secret)
         self.address = to_checksum_address(_account(self._key.public_key))
+        """With its checksum."""
 
     def __repr__(self) -> str:
         return f"<Key of {self.address}>"
 
-    def sign(self, digest: bytes) -> bytes:
-        """The signature of a hash, 65 bytes, the same each time."""
-        signature = self._key.sign_recoverable(digest, hasher=None)
+    @property
+    def secret(self) -> bytes:
+        """The 32 bytes, for who keeps them."""
+        return self._key.secret
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of a message's hash, 65 bytes, the same each time."""
+        signature = self._key.sign_recoverable(keccak(message), hasher=None)
         return signature[:64] + bytes((_PARITY + signature[64],))
+
+
+def normal(r: bytes, s: bytes) -> tuple[bytes, bytes]:
+    """Both signatures that r and s may be, in the form that chains take: the key decides which it is."""
+    number = int.from_bytes(s, "big")
+    both = r + min(number, abs(_ORDER - number)).to_bytes(32, "big")
+    return both + bytes((_PARITY,)), both + bytes((_PARITY + 1,))
 
 
 def recover(digest: bytes, signature: bytes) -> str | None:

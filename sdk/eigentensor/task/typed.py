@@ -74,9 +74,9 @@ def word(kind: str, value: Any) -> bytes:
     return abi.writer(kind)(value)
 
 
-def signed_hash(chain_id: int, contract: str, hash_: bytes) -> bytes:
-    """What is signed of a struct with this hash, for one contract of ours on one chain."""
-    return keccak(_separated(chain_id, contract) + hash_)
+def signed_bytes(chain_id: int, contract: str, hash_: bytes) -> bytes:
+    """The message that is signed of a struct with this hash, for one contract of ours on one chain."""
+    return _separated(chain_id, contract) + hash_
 
 
 @cache

@@ -33,6 +33,7 @@ STATUS: dict[type[EigenTensorError], HTTPStatus] = {
     errors.Reverted: HTTPStatus.CONFLICT,
     errors.Unreachable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotMined: HTTPStatus.GATEWAY_TIMEOUT,
+    errors.SignerAway: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.TaskError: HTTPStatus.BAD_REQUEST,
     errors.TermsRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.TaskNotFound: HTTPStatus.NOT_FOUND,

@@ -39,7 +39,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from eigentensor import merkle, reference
-from eigentensor.channel import Key, channel_of, hash_of, pool_of, task_of, x402
+from eigentensor.channel import Key, channel_of, message_of, pool_of, task_of, x402
 from eigentensor.channel.calls import Computation, Payment
 from eigentensor.channel.deals import Deal, Offer, Voucher
 from eigentensor.merkle import Frontier
@@ -184,7 +184,7 @@ def signed(one: Called, key: Key, deal: Deal, calls: int) -> list[bytes]:
     for index in range(calls):
         task = task_of(DOMAIN, work.order(deal, channel, index, 7, root))
         voucher = Voucher(channel, index + 1, (index + 1) * PRICE, index, frontier.root())
-        payment = Payment(7, root, voucher, key.sign(hash_of(DOMAIN, voucher)))
+        payment = Payment(7, root, voucher, key.sign(message_of(DOMAIN, voucher)))
         header = f"{x402.SIGNATURE}: {x402.signature(payment, {'scheme': x402.SCHEME})}\r\n"
         requests.append(request(f"/v1/channels/{channel.hex()}/calls?{one.query}", body, header))
         frontier.append(merkle.call_hash(channel, index, task, result))

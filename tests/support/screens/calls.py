@@ -2,7 +2,18 @@
 
 from eigentensor import merkle
 from eigentensor.chain import to_wei
-from eigentensor.channel import CallReceipt, Deal, Key, Line, Offer, channel_of, hash_of, open_call, open_line, pool_of
+from eigentensor.channel import (
+    CallReceipt,
+    Deal,
+    Key,
+    Line,
+    Offer,
+    channel_of,
+    message_of,
+    open_call,
+    open_line,
+    pool_of,
+)
 from eigentensor.channel.calls import Computation
 from eigentensor.channel.signed import task_of
 from eigentensor.receipt.calls import CallStanding, CommittedCall, SignedCall, prove
@@ -56,7 +67,7 @@ def checked() -> CheckedCall:
     line = Line(_CHANNEL, merkle.tree_root(leaves), 0, 4, 0, 4 * _PRICE)
     proof, call = open_line([line], 0), open_call(line, leaves, receipts[2])
     committed = CommittedCall(merkle.tree_root([line.hash()]), proof, call.path, 1204)
-    signatures = _SIGNER.sign(_CHANNEL), _SIGNER.sign(hash_of(_DOMAIN, receipts[2]))
+    signatures = _SIGNER.sign(message_of(_DOMAIN, _DEAL)), _SIGNER.sign(message_of(_DOMAIN, receipts[2]))
     signed = SignedCall(
         31337, _DOMAIN.market, _OFFER, _DEAL, signatures[0], orders[2], receipts[2], signatures[1], committed
     )  # fmt: skip

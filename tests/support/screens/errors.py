@@ -217,6 +217,12 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "test_no_message_pays_more_than_is_allowed_and_it_goes_on_when_fees_come_down",
         "NotMined",
     ),
+    "NotSigned": ("integration/test_signers.py", "test_what_is_no_signature_of_the_account_is_refused", "NotSigned"),
+    "SignerAway": (
+        "integration/test_signers.py",
+        "test_a_signer_that_is_away_is_asked_again_for_some_seconds",
+        "SignerAway",
+    ),
     "TaskNotFound": ("e2e/test_money.py", "test_tasks_are_found_by_the_beginning_of_their_name", "TaskNotFound"),
     "NotYet": ("e2e/test_money.py", "test_a_wait_that_is_over_says_that_the_task_goes_on", "NotYet"),
     "WrongResult": (

@@ -13,7 +13,7 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.chain import Chain, Mined, to_wei
-from eigentensor.channel import Key, Offer, batch_of, events, hash_of, is_signed_by, task_of, x402
+from eigentensor.channel import Key, Offer, batch_of, events, hash_of, is_signed_by, message_of, task_of, x402
 from eigentensor.channel.calls import Computation, DealRequest, Payment, Quotes, SignedDeal, SignedVoucher
 from eigentensor.channel.life import BatchLife, CallDemand
 from eigentensor.channel.payer import Payer
@@ -257,7 +257,7 @@ class HttpCaller:
         root = merkle.role_root(scaling(), Role.INPUT, x)
         order = work.order(self.signed.deal, self.payer.channel, self.payer.next, 7, root)
         after, voucher = self.payer.called(task_of(self.domain, order), self.price * repeat)
-        payment = Payment(7, root, voucher, PAYER.sign(hash_of(self.domain, voucher)))
+        payment = Payment(7, root, voucher, PAYER.sign(message_of(self.domain, voucher)))
         headers = {x402.SIGNATURE: x402.signature(payment, {"scheme": x402.SCHEME})}
         path, query = f"/v1/channels/{self.payer.channel.hex()}/calls", tuple(work.query())
         response = self._taken("POST", path, params=query, content=dump_safetensors(x), headers=headers)
@@ -269,7 +269,7 @@ class HttpCaller:
     def conclude(self) -> None:
         """Has the operator sign the last voucher, and sends it nowhere."""
         last = self.payer.last()
-        signed = SignedVoucher(last, PAYER.sign(hash_of(self.domain, last)))
+        signed = SignedVoucher(last, PAYER.sign(message_of(self.domain, last)))
         path = f"/v1/channels/{self.payer.channel.hex()}/conclusion"
         theirs = SignedVoucher.from_json(self._taken("POST", path, json=signed.to_json()).json())
         assert theirs.voucher == last and is_signed_by(self.offer.signer, hash_of(self.domain, last), theirs.signature)

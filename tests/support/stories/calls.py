@@ -21,7 +21,7 @@ from eigentensor.channel import (
     batch_of,
     channel_of,
     events,
-    hash_of,
+    message_of,
     pool_of,
     task_of,
     x402,
@@ -272,7 +272,7 @@ class HttpClient:
         root = merkle.role_root(program, Role.INPUT, inputs)
         task = task_of(DOMAIN, computation.order(self.deal, self.payer.channel, self.payer.next, salt, root))
         self.payer, voucher = self.payer.called(task, price)
-        return Payment(salt, root, voucher, self.key.sign(hash_of(DOMAIN, voucher)))
+        return Payment(salt, root, voucher, self.key.sign(message_of(DOMAIN, voucher)))
 
     def post(self, computation: Computation, payment: Payment | None, tensors: Mapping[str, Any]) -> httpx.Response:
         headers = {} if payment is None else {x402.SIGNATURE: x402.signature(payment, {"scheme": x402.SCHEME})}

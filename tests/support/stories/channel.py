@@ -14,7 +14,7 @@ from eigentensor.channel import (
     Voucher,
     batch_of,
     channel_of,
-    hash_of,
+    message_of,
     nonce_of,
     pool_of,
     task_of,
@@ -73,7 +73,7 @@ class Served:
         return receipt, self.signed(receipt)
 
     def signed(self, receipt: CallReceipt) -> bytes:
-        return SIGNER.sign(hash_of(self.domain, receipt))
+        return SIGNER.sign(message_of(self.domain, receipt))
 
     def acknowledge(self) -> None:
         """The client takes all results so far."""
@@ -85,7 +85,7 @@ class Served:
         count = len(self.leaves)
         voucher = Voucher(self.channel, count, count * PRICE, self.acked.leaves, self.acked.root())
         tail = [Tail.of(receipt) for receipt in self.receipts[self.acked.leaves :]]
-        return Sheet.of(self.deal, voucher, PAYER.sign(hash_of(self.domain, voucher)), self.acked, tail)
+        return Sheet.of(self.deal, voucher, PAYER.sign(message_of(self.domain, voucher)), self.acked, tail)
 
 
 def begin_and_open(client: Chain, operator: Chain, deposit: int = DEPOSIT, **change: Any) -> Served:
@@ -97,5 +97,5 @@ def begin_and_open(client: Chain, operator: Chain, deposit: int = DEPOSIT, **cha
     operator.channels.offer(made.offer)
     assert operator.channels.pool_at(made.pool).offered
     operator.channels.begin(made.offer)
-    client.channels.open(made.offer, made.deal, SIGNER.sign(made.channel), deposit)
+    client.channels.open(made.offer, made.deal, SIGNER.sign(message_of(made.domain, made.deal)), deposit)
     return made

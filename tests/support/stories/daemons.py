@@ -50,8 +50,11 @@ def work_of(example: Example) -> Work:
     return Work(example.program, inputs, weights, states, example.variables, example.repeat)
 
 
-def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_client", **settings: str) -> Running:
-    """Starts the operator; it counts as ready when it logs one of these steps, or its readiness."""
+def start(
+    net: Devnet, party: Party, *steps: str, module: str = "eigentensor_client", code: str = "", **settings: str
+) -> Running:
+    """Starts the operator, of other `code` if a PYTHONPATH is named; it is ready when it logs one of these steps,
+    or its readiness."""
     environment = net.environment(party.folder, {}) | {
         "EIGENTENSOR_OPERATOR_DATA_DIR": str(party.folder),
         "EIGENTENSOR_OPERATOR_KEYSTORE": str(party.folder / "signer.json"),
@@ -64,6 +67,7 @@ def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_cli
         "EIGENTENSOR_OPERATOR_LOG_FORMAT": "json",
     }
     environment |= {f"EIGENTENSOR_OPERATOR_{name.upper()}": value for name, value in settings.items()}
+    environment |= {"PYTHONPATH": code} if code else {}
     ready = "|".join(f'"event": "{step}"' for step in steps or ("ready",))
     command = [sys.executable, "-m", module, "operator", "run"]
     running = net.processes.start(party.name, command, environment, ready=ready)

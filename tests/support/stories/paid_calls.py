@@ -9,7 +9,7 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.capture import GraphProgram, TensorContext
-from eigentensor.channel import Deal, Key, Offer, channel_of, pool_of
+from eigentensor.channel import Deal, Key, Offer, channel_of, message_of, pool_of
 from eigentensor.channel.calls import Computation
 from eigentensor.program import Role
 from eigentensor.store.tensors import dump_safetensors, parse_flat
@@ -73,7 +73,7 @@ class Both:
         self.channel = channel_of(DOMAIN, deal)
         self.operator.deals[self.channel] = deal
         self.operator.open(self.channel, deposit)
-        agreement = Agreement("http://operator", DOMAIN, offer, deal, SIGNER.sign(self.channel))
+        agreement = Agreement("http://operator", DOMAIN, offer, deal, SIGNER.sign(message_of(DOMAIN, deal)))
         with self.ledger() as ledger:
             ledger.add(Account(agreement, deposit, Stage.OPEN, begun=1, first=1))
 

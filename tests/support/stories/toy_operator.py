@@ -28,8 +28,8 @@ from eigentensor.channel import (
     Offer,
     Sheet,
     channel_of,
-    hash_of,
     is_signed_by,
+    message_of,
     pool_of,
     task_of,
     x402,
@@ -51,6 +51,7 @@ from eigentensor.channel.calls import (
 from eigentensor.channel.payee import Payee
 from eigentensor.channel.shown import CallsRequest
 from eigentensor.errors import CallConflict, CallRefused, ChannelClosed, EigenTensorError
+from eigentensor.keccak import keccak
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind, shaped
 from eigentensor.reexecution.inputs import load_role
@@ -157,7 +158,7 @@ class ToyOperator:
             raise CallRefused("no such deal is made", fix="Ask for one of the pool.")
         channel = channel_of(self.domain, deal)
         self.deals[channel] = deal
-        return SignedDeal(deal, self.signer.sign(channel))
+        return SignedDeal(deal, self.signer.sign(message_of(self.domain, deal)))
 
     def open(self, channel: bytes, deposit: int) -> None:
         """The channel is open on chain."""
@@ -174,7 +175,7 @@ class ToyOperator:
         """The calls of a channel, three at a time, to its payer."""
         first, payer = int(asked["first"]), self._known(channel).deal.payer
         request = CallsRequest(channel, first)
-        if not is_signed_by(payer, request.hash(self.domain), unhex(asked["signature"])):
+        if not is_signed_by(payer, keccak(request.message(self.domain)), unhex(asked["signature"])):
             raise CallRefused("the payer did not sign", fix="Sign.")
         some = self.done[channel][first : first + 3]
         calls = (PaidCall(urlencode(one.computation.query()), one.payment, one.response) for one in some)
@@ -187,7 +188,7 @@ class ToyOperator:
             raise CallRefused("no channel is concluded here", fix="Leave it.")
         self._known(channel).check_last(last.voucher, last.signature)
         self.concluded.add(channel)
-        return SignedVoucher(last.voucher, self.signer.sign(hash_of(self.domain, last.voucher)))
+        return SignedVoucher(last.voucher, self.signer.sign(message_of(self.domain, last.voucher)))
 
     def _known(self, channel: bytes) -> Payee:
         if channel not in self.channels:
@@ -255,7 +256,7 @@ class ToyOperator:
 
     def _response(self, served: Served, receipt: CallReceipt, results: Results) -> CallResponse:
         states = merkle.kind_root(served.program, Kind.STATE, results.states) if results.states else NONE
-        return CallResponse(receipt, self.signer.sign(hash_of(self.domain, receipt)), states)
+        return CallResponse(receipt, self.signer.sign(message_of(self.domain, receipt)), states)
 
     # ---- Batches ----
 

@@ -21,8 +21,8 @@ from eigentensor.channel import (
     Voucher,
     batch_of,
     channel_of,
-    hash_of,
     lines_root,
+    message_of,
     nonce_of,
     open_call,
     open_line,
@@ -33,6 +33,7 @@ from eigentensor.channel import (
     task_of,
 )
 from eigentensor.economics import WAD
+from eigentensor.keccak import keccak
 from eigentensor.task.order import NONE, Domain, Order
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "channels.json"
@@ -51,7 +52,7 @@ def named(*of: object) -> bytes:
 
 
 def key(account: int) -> Key:
-    return Key(bytes(anvil_account(account).key))
+    return anvil_account(account)
 
 
 def offer() -> Offer:
@@ -78,8 +79,9 @@ def camel(values: dict[str, Any]) -> dict[str, Any]:
     return {head + "".join(map(str.capitalize, rest)): values[name] for name, (head, *rest) in names.items()}
 
 
-def signed(account: int, digest: bytes) -> dict[str, str]:
-    return {"hash": text(digest), "signature": text(key(account).sign(digest))}
+def signed(account: int, struct: Deal | Voucher | CallReceipt) -> dict[str, str]:
+    message = message_of(DOMAIN, struct)
+    return {"hash": text(keccak(message)), "signature": text(key(account).sign(message))}
 
 
 def vectors() -> dict[str, Any]:
@@ -109,15 +111,15 @@ def vectors() -> dict[str, Any]:
     roots = [one.outputs_root for _, one in shown]
     return {
         "domain": {"chainId": DOMAIN.chain_id, "verifyingContract": DOMAIN.market},
-        "keys": {"payer": text(bytes(anvil_account(PAYER).key)), "signer": text(bytes(anvil_account(SIGNER).key))},
+        "keys": {"payer": text(key(PAYER).secret), "signer": text(key(SIGNER).secret)},
         "keysNote": f"anvil's published accounts {PAYER} and {SIGNER}",
         "offer": camel(terms.to_json()),
         "pool": text(pool),
         "batch": {"number": 3, "name": text(batch_of(pool, 3))},
-        "deal": camel(deal.to_json()) | signed(SIGNER, channel),
+        "deal": camel(deal.to_json()) | signed(SIGNER, deal),
         "channel": text(channel),
-        "voucher": camel(voucher.to_json()) | signed(PAYER, hash_of(DOMAIN, voucher)),
-        "receipt": camel(receipts[7].to_json()) | signed(SIGNER, hash_of(DOMAIN, receipts[7])),
+        "voucher": camel(voucher.to_json()) | signed(PAYER, voucher),
+        "receipt": camel(receipts[7].to_json()) | signed(SIGNER, receipts[7]),
         "order": camel(orders[7].to_json()),
         "leaves": list(map(text, leaves)),
         "frontier": list(map(text, frontier.nodes)),
