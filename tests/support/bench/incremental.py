@@ -18,6 +18,7 @@ from support.programs.models import Model
 
 Place = tuple[int | slice, ...]
 CASES: tuple[tuple[Callable[[], Model], str, str, Place], ...] = (
+    (models.perceptron, "a row", "x", (300,)),
     (models.causal, "a token at the end", "tokens", (0, 255)),
     (models.causal, "a token in the middle", "tokens", (0, 128)),
     (models.bert, "a token", "tokens", (0, 127)),

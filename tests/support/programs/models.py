@@ -77,6 +77,16 @@ class Digits:
         return self.last(self.second(x).relu().max_pool2d().flatten(1))
 
 
+class Perceptron:
+    """Two products, whatever lies between."""
+
+    def __init__(self, size: int) -> None:
+        self.first, self.last = nn.Linear(size, size), nn.Linear(size, size)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.last(self.first(x).relu())
+
+
 class Residual:
     """Two convolutions with a shortcut."""
 
@@ -208,6 +218,11 @@ class Training:
 def digits(images: int = 99) -> Model:
     network = filled(Digits(), 1)
     return Model(f"digits net, {images} images", network, network, {"images": _floats(images, 1, 8, 8)})
+
+
+def perceptron(size: int = 512) -> Model:
+    network = filled(Perceptron(size), 4)
+    return Model(f"two products, {size}²", network, network, {"x": _floats(size, size)})
 
 
 def resnet18(size: int = 112) -> Model:
