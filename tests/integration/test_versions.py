@@ -66,9 +66,17 @@ def net(tmp_path: Path) -> Iterator[Devnet]:
 
 
 def gateway(net: Devnet, running: Running | None, version: Mapping[str, str]) -> Running:
-    """Another version of the aggregator, on the same data."""
+    """Another version of the aggregator, on the same data; of its database the version before has the copy from before
+    this one took it over. What happened since then stands in the chain."""
     if running is not None:
         running.stop()
+    database, copy = (net.folder / "market" / name for name in ("aggregator.sqlite", "copy.sqlite"))
+    if version and copy.exists():
+        for path in database.parent.glob(f"{database.name}*"):  # with what SQLite keeps beside it
+            path.unlink()
+        shutil.copy(copy, database)
+    elif database.exists():
+        shutil.copy(database, copy)
     started = net.start_aggregator({"EIGENTENSOR_AGGREGATOR_DATA": net.folder / "market", **version})
     started.wait_ready()
     return started
