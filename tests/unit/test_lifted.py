@@ -1,9 +1,14 @@
 """Programs become graphs again, with the same bits, their functions are found, and plans are made of them."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from tinygrad import Tensor
 
 from eigentensor import reference
+from eigentensor.capture import capture
 from eigentensor.errors import CaptureError, LimitError
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph, Node, leaf, node
@@ -12,6 +17,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.lifted import lifted
 from eigentensor.planner.plan import Plan
 from eigentensor.planner.recognised import recognised
+from eigentensor.planner.views import Shape
 from eigentensor.planner.whole import planned
 from eigentensor.program.model import Program
 from eigentensor.program.ops import Op
@@ -52,6 +58,35 @@ def test_functions_are_found_in_what_they_are_lowered_to(name: str) -> None:
     of = [node(Op.MUL, x("x", 4, 8), x("w", 4, 8)), x("y", 4, 8)][: 2 if name == "power" else 1]
     graph = Graph({"out": node(Op.ADD, node(Form.FUNCTION, *of, arg=name), x("w", 4, 8))})
     assert recognised(lifted(lower(graph, fingerprint=False).program)).outputs["out"] is graph.outputs["out"]
+
+
+CONVOLUTIONS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Shape, Shape]] = {
+    "padding": (lambda x, w: x.conv2d(w, padding=1), (2, 3, 6, 5), (4, 3, 3, 3)),
+    "on one side": (lambda x, w: x.pad((2, 0, 0, 1)).conv2d(w), (2, 3, 6, 6), (4, 3, 3, 3)),
+    "stride": (lambda x, w: x.conv2d(w, padding=1, stride=2), (2, 3, 7, 7), (4, 3, 3, 3)),
+    "dilation": (lambda x, w: x.conv2d(w, padding=2, dilation=2), (2, 3, 7, 7), (4, 3, 3, 3)),
+    "one axis": (lambda x, w: x.conv2d(w, padding=2), (2, 3, 7), (4, 3, 5)),
+    "pool": (lambda x, w: x.max_pool2d(3, stride=2, padding=1) * w, (2, 3, 8, 8), (3, 4, 4)),
+}
+
+
+def convolution(
+    function: Callable[[Tensor, Tensor], Tensor], *shapes: Shape
+) -> tuple[Program, dict[str, NDArray[np.float32]]]:
+    """The program of a function, and operands."""
+    random = np.random.default_rng(4)
+    given = {n: random.standard_normal(shape, dtype=np.float32) for n, shape in zip("xw", shapes, strict=True)}
+    return capture(lambda x, w: function(x, w), given, {}, fingerprint=False).program, given
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_with_padding_are_found(name: str) -> None:
+    function, *shapes = CONVOLUTIONS[name]
+    program, given = convolution(function, *shapes)
+    made = lower(lifted(program), fingerprint=False).program
+    expected, got = (reference.execute(p, given).outputs["output"] for p in (program, made))
+    assert expected.tobytes() == got.tobytes()
+    assert planned(program, 60).gain >= 1
 
 
 def test_what_looks_at_bits_is_no_mathematics() -> None:
@@ -102,8 +137,9 @@ def test_large_programs_are_not_planned(program: Program) -> None:
 
 
 def test_of_a_program_whose_graph_is_not_found_no_plan_is_made() -> None:
+    program, _ = convolution(lambda x, w: x.conv2d(w, padding=1, groups=2), (2, 4, 5, 5), (4, 2, 3, 3))
     with pytest.raises(CaptureError, match="found again"):
-        planned(captured("digits").program, 60)  # windows that overlap, with padding around
+        planned(program, 60)
 
 
 def test_a_plan_ends_in_time() -> None:

@@ -4,21 +4,19 @@ Programs come without the graph that they were made from. Of those without varia
 calls can be found: loops become axes, loads become views of buffers or gathers, sums are sums again.
 """
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Sequence
 
 from eigentensor.errors import CaptureError
 from eigentensor.graph.node import Form, Graph, Node, constant, counter, data, leaf, node
 from eigentensor.lowering.build import NAME as FINGERPRINT
 from eigentensor.numerics.dtypes import DType
+from eigentensor.planner.views import INDEX, Bound, Shape, shaped, view, windows
 from eigentensor.program.forms import Form as Affine
 from eigentensor.program.model import Body, Instruction, Kind, Program, Result, Role
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, Op
 
 _LEAVES = {Role.INPUT: Form.INPUT, Role.WEIGHT: Form.WEIGHT, Role.STATE: Form.STATE}
-_INDEX = DType.INT32  #: what stands for an index in a graph
 _MOST = (1 << 31) - 1
-Shape = tuple[int, ...]
 
 
 def lifted(program: Program, *, stored: bool = True) -> Graph:
@@ -33,13 +31,13 @@ def lifted(program: Program, *, stored: bool = True) -> Graph:
         if buffer.role is Role.CONSTANT:
             buffers[number] = data(buffer.dtype, (buffer.elements,), buffer.data)
         else:
-            buffers[number] = _shaped(leaf(_LEAVES[buffer.role], buffer.name, buffer.dtype, buffer.shape), (-1,))
+            buffers[number] = shaped(leaf(_LEAVES[buffer.role], buffer.name, buffer.dtype, buffer.shape), (-1,))
     ends = {result.buffer for result in wanted(program)}
     for number in needed(program, ends):
         call = program.calls[number - len(program.buffers)]
         value = _Lifting(program.bodies[call.body], [buffers[argument] for argument in call.arguments]).value()
-        buffers[number] = _shaped(node(Form.CONTIGUOUS, value) if stored and number not in ends else value, (-1,))
-    named = {result: _shaped(buffers[result.buffer], result.shape) for result in wanted(program)}
+        buffers[number] = shaped(node(Form.CONTIGUOUS, value) if stored and number not in ends else value, (-1,))
+    named = {result: shaped(buffers[result.buffer], result.shape) for result in wanted(program)}
     outputs = {result.name: n for result, n in named.items() if result.kind is Kind.OUTPUT}
     states = {result.name: n for result, n in named.items() if result.kind is Kind.STATE}
     return Graph(outputs, states)
@@ -129,7 +127,7 @@ class _Lifting:
             return constant(value.dtype, value.arg, self._shape(axes))
         outputs = self._body.output_ranges
         small = (*outputs, *(self._steps[axis] if axis in own else 1 for axis in axes))
-        return node(Form.EXPAND, _shaped(value, small), arg=self._shape(axes))
+        return node(Form.EXPAND, shaped(value, small), arg=self._shape(axes))
 
     def _index(self, form: Affine[int], axes: Sequence[int]) -> Node:
         shape, outputs = self._shape(axes), len(self._body.output_ranges)
@@ -138,17 +136,17 @@ class _Lifting:
             place = number if number < outputs else outputs + list(axes).index(number - outputs)
             term = counter(shape, place)
             if factor != 1:
-                term = node(Op.MUL, term, constant(_INDEX, factor, shape))
+                term = node(Op.MUL, term, constant(INDEX, factor, shape))
             total = term if total is None else node(Op.ADD, total, term)
         if total is None:
-            return constant(_INDEX, form.constant, shape)
-        return node(Op.ADD, total, constant(_INDEX, form.constant, shape)) if form.constant else total
+            return constant(INDEX, form.constant, shape)
+        return node(Op.ADD, total, constant(INDEX, form.constant, shape)) if form.constant else total
 
     def _computed(self, i: Instruction, axes: tuple[int, ...]) -> Node:
         if i.op is Op.LOAD:
             return self._loaded(i, axes)
         operands = [self._as_node(v, axes) for v in i.values]
-        dtype = _INDEX if i.dtype is DType.INDEX else i.dtype
+        dtype = INDEX if i.dtype is DType.INDEX else i.dtype
         if i.op in (Op.CAST, Op.BITCAST):
             return operands[0] if operands[0].dtype is dtype else node(i.op, operands[0], arg=dtype)
         made = node(i.op, *operands)
@@ -164,10 +162,34 @@ class _Lifting:
                 return seen
         if not tensor.elements:  # no guard lets anybody read it
             return constant(i.dtype, 0, self._shape(axes))
+        if form is not None and i.c != NO_GUARD and (bounds := self._bounds(i.c)) is not None:
+            places = {number: place for place, number in enumerate(self._ranges(axes))}
+            if (seen := windows(tensor, form, bounds, places, self._shape(axes))) is not None:
+                return seen
         at = self._as_node(i.b, axes)
         if i.c != NO_GUARD:
-            at = node(Op.WHERE, self._as_node(i.c, axes), at, constant(_INDEX, -1, at.shape))
+            at = node(Op.WHERE, self._as_node(i.c, axes), at, constant(INDEX, -1, at.shape))
         return node(Form.GATHER, tensor, at)
+
+    def _bounds(self, guard: int) -> list[Bound] | None:
+        """What a guard says, if it says just that sums of multiples of ranges are not above some numbers."""
+        if guard == NO_GUARD:
+            return []
+        i = self._body.instructions[guard]
+        if i.op is Op.AND:
+            both = [self._bounds(v) for v in i.values]
+            return None if None in both else [bound for bounds in both for bound in bounds or ()]
+        is_negated = i.op is Op.CMPNE and self._is_true(i.values[1])
+        less = self._body.instructions[i.values[0]] if is_negated else i
+        if less.op is not Op.CMPLT or None in (sides := [self._forms[v] for v in less.values]):
+            return None
+        a, b = sides
+        assert a is not None and b is not None
+        return [(b.plus(a, -1), 0) if is_negated else (a.plus(b, -1), -1)]
+
+    def _is_true(self, number: int) -> bool:
+        i = self._body.instructions[number]
+        return i.op is Op.CONST and i.dtype is DType.BOOL and i.immediate == 1
 
     def _is_end(self, guard: int, index: Affine[int], elements: int) -> bool:
         """Whether a guard says just that an index is not beyond the end."""
@@ -200,42 +222,3 @@ class _Lifting:
         if i.op is Op.REDUCE_ADD and i.dtype.is_float:
             value = node(Form.ROUNDED, value)
         return kept, node(i.op, value, arg=ends)
-
-
-def view(tensor: Node, at: Affine[int], places: Mapping[int, int], shape: Shape) -> Node | None:
-    """The elements of a flat tensor at an index, a sum of multiples of ranges which are axes of `shape`; None where no
-    moves but a gather lead there."""
-    terms = sorted(((f, places[number]) for number, f in at.terms if shape[places[number]] > 1), reverse=True)
-    strides, axes = [f for f, _ in terms], [place for _, place in terms]
-    if not tensor.elements or not prod(shape) or any(f <= 0 for f in strides):
-        return None
-    whole, start, boxes, sizes = tensor.elements, at.constant, [], []
-    for stride, axis in terms:
-        size = whole // stride
-        first, start = divmod(start, stride)
-        if whole % stride or first < 0 or first + shape[axis] > size:
-            return None
-        boxes.append((first, first + shape[axis]))
-        sizes.append(size)
-        whole = stride
-    if not 0 <= start < whole:
-        return None
-    seen = _shaped(tensor, (*sizes, whole))
-    cut = (*boxes, (start, start + 1))
-    if cut != tuple((0, size) for size in seen.shape):
-        seen = node(Form.SHRINK, seen, arg=cut)
-    ordered = sorted(range(len(axes)), key=axes.__getitem__)
-    seen = _shaped(seen, seen.shape[:-1])
-    if ordered != list(range(len(axes))):
-        seen = node(Form.PERMUTE, seen, arg=tuple(ordered))
-    small = tuple(extent if axis in axes else 1 for axis, extent in enumerate(shape))
-    seen = _shaped(seen, small)
-    return seen if small == shape else node(Form.EXPAND, seen, arg=shape)
-
-
-def _shaped(n: Node, shape: Shape) -> Node:
-    """The tensor in another shape; (-1,) is that of all its elements in a row."""
-    shape = (n.elements,) if shape == (-1,) else shape
-    while n.op is Form.RESHAPE:
-        n = n.src[0]
-    return n if n.shape == shape else node(Form.RESHAPE, n, arg=shape)
