@@ -31,10 +31,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """A part of a program that stands in it `places` times, with the ways to it that are shown, of `count`."""
+    """A part of a program that stands in it `places` times, with the ways to it that are shown."""
 
     places: int
-    count: int
     ways: tuple[Way, ...]
 
 
@@ -96,11 +95,7 @@ def told(plan: "Plan") -> Planned:
     chosen, own = plan.chosen, plan.original
     return Planned(
         parts=tuple(
-            PlannedPart(
-                len(part.block.places),
-                len(part.search.candidates),
-                tuple(_way(candidate, part) for candidate in part.shown()),
-            )
+            PlannedPart(len(part.block.places), tuple(_way(candidate, part) for candidate in part.shown()))
             for part in plan.parts
         ),
         gain=plan.gain,
