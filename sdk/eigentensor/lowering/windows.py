@@ -10,7 +10,6 @@ fit modulo a stride, the steps between are left out; a sum of sums becomes one.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
 
 from eigentensor.lowering.constants import constant
 from eigentensor.lowering.indices import Sum, affine, divisor_of, simplify, sum_interval, written
@@ -29,7 +28,7 @@ from eigentensor.program.expression import (
     rewrite,
     walk,
 )
-from eigentensor.program.forms import Form, atom
+from eigentensor.program.forms import Bound, Form, atom
 from eigentensor.program.intervals import Interval
 from eigentensor.program.ops import DType, Op
 
@@ -101,31 +100,20 @@ def _where(term: Node, known: set[Node]) -> Node:
     return rewrite(term, change)
 
 
-class Bound(NamedTuple):
-    """form ≤ most, of index expressions."""
+def _holds(bound: Bound[Node]) -> bool:
+    """Whether it is no news."""
+    return sum_interval(bound.form)[1] <= bound.most
 
-    form: Sum
-    most: int
 
-    @property
-    def holds(self) -> bool:
-        """Whether it is no news."""
-        return sum_interval(self.form)[1] <= self.most
+def _condition(bound: Bound[Node]) -> Node:
+    """What is true where it holds: a comparison without negative factors."""
+    over = Form(0, tuple(term for term in bound.form.terms if term[1] > 0))
+    return less(written(over), written(over.plus(bound.form, -1).plus(Form(bound.most + 1))))
 
-    @property
-    def condition(self) -> Node:
-        """What is true where it holds: a comparison without negative factors."""
-        over = Form(0, tuple(term for term in self.form.terms if term[1] > 0))
-        return less(written(over), written(over.plus(self.form, -1).plus(Form(self.most + 1))))
 
-    def put(self, changes: Mapping[Node, Node]) -> "Bound":
-        """The same of other nodes."""
-        return Bound(affine(simplify(substitute(written(self.form), changes))), self.most)
-
-    def of(self, form: Sum) -> int | None:
-        """What it says that a form is at most; None if it is about another."""
-        other = self.form.plus(form, -1)
-        return None if other.terms else self.most - other.constant
+def _put(bound: Bound[Node], changes: Mapping[Node, Node]) -> Bound[Node]:
+    """The same of other nodes."""
+    return Bound(affine(simplify(substitute(written(bound.form), changes))), bound.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +122,13 @@ class Steps:
 
     axes: tuple[Axis, ...]
     terms: tuple[Node, ...]
-    bounds: tuple[Bound, ...]
+    bounds: tuple[Bound[Node], ...]
     others: tuple[Node, ...]
 
     def put(self, changes: Mapping[Node, Node], axes: Mapping[Axis, Axis] = MappingProxyType({})) -> "Steps":
         """The same of other nodes, over other loops."""
         terms, others = (tuple(simplify(substitute(n, changes)) for n in nodes) for nodes in (self.terms, self.others))
-        bounds = tuple(b.put(changes) for b in self.bounds)
+        bounds = tuple(_put(b, changes) for b in self.bounds)
         return Steps(tuple(axes.get(axis, axis) for axis in self.axes), terms, bounds, others)
 
     def divisions(self) -> list[Node]:
@@ -154,11 +142,11 @@ class Steps:
         up, down = self.most(form), self.most(form.times(-1))
         return max(low, low if down is None else -down), min(high, high if up is None else up)
 
-    def news(self) -> list[Bound]:
+    def news(self) -> list[Bound[Node]]:
         """The bounds that say something which no other one does."""
-        kept: list[Bound] = []
+        kept: list[Bound[Node]] = []
         for b in sorted(self.bounds, key=lambda b: b.most - b.form.constant):
-            if not b.holds and not any(of.of(b.form) is not None for of in kept):
+            if not _holds(b) and not any(of.of(b.form) is not None for of in kept):
                 kept.append(b)
         return kept
 
@@ -168,7 +156,7 @@ class Steps:
 
 
 def _split(axes: tuple[Axis, ...], terms: tuple[Node, ...], conditions: Iterable[Node]) -> Steps:
-    bounds: list[Bound] = []
+    bounds: list[Bound[Node]] = []
     others: list[Node] = []
     for c in conditions:
         is_negated = c.op is Op.CMPNE and c.src[1] is TRUE
@@ -222,7 +210,7 @@ def _most(steps: Steps, of: Node) -> int | None:
     return most
 
 
-def _undivided(steps: Steps, n: Node, quotient: Sum, rest: Sum, most: int, news: tuple[Bound, ...] = ()) -> Steps:
+def _undivided(steps: Steps, n: Node, quotient: Sum, rest: Sum, most: int, news: tuple[Bound[Node], ...] = ()) -> Steps:
     """With quotient and rest, from 0 to `most`, for a division."""
     whole, m = affine(n.src[0]), divisor_of(n)
     changes = {binary(Op.FLOORMOD, *n.src): written(rest), binary(Op.FLOORDIV, *n.src): written(quotient)}
@@ -231,7 +219,7 @@ def _undivided(steps: Steps, n: Node, quotient: Sum, rest: Sum, most: int, news:
         limit = b.of(whole) if quotient.terms else None
         # m·Q + T ≤ limit says no more than Q ≤ limit // m, unless a T could be too large there.
         fits = limit is not None and limit % m >= most
-        bounds.append(Bound(quotient, (limit or 0) // m) if fits else b.put(changes))
+        bounds.append(Bound(quotient, (limit or 0) // m) if fits else _put(b, changes))
     return replace(replace(steps, bounds=()).put(changes), bounds=tuple(bounds))
 
 
@@ -292,7 +280,7 @@ def _with_stride(steps: Steps, axis: Axis, x: Sum, stride: int) -> Steps:
 
 def _sum(op: Op, steps: Steps) -> Node:
     """The sum of these steps; with those of a sum that is its term."""
-    conditions = [b.condition for b in steps.news()] + list(steps.others)
+    conditions = [_condition(b) for b in steps.news()] + list(steps.others)
     axes, terms = steps.axes, steps.terms
     if op is Op.REDUCE_ADD and _is_of_steps(terms[0], axes, conditions):
         op, axes, terms = terms[0].op, (*axes, *terms[0].arg), factors(terms[0])

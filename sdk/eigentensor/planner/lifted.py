@@ -10,7 +10,8 @@ from eigentensor.errors import CaptureError
 from eigentensor.graph.node import Form, Graph, Node, constant, counter, data, leaf, node
 from eigentensor.lowering.build import NAME as FINGERPRINT
 from eigentensor.numerics.dtypes import DType
-from eigentensor.planner.views import INDEX, Bound, Shape, shaped, view, windows
+from eigentensor.planner.views import INDEX, Shape, shaped, view, windows
+from eigentensor.program.forms import Bound
 from eigentensor.program.forms import Form as Affine
 from eigentensor.program.model import Body, Instruction, Kind, Program, Result, Role
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, Op
@@ -171,7 +172,7 @@ class _Lifting:
             at = node(Op.WHERE, self._as_node(i.c, axes), at, constant(INDEX, -1, at.shape))
         return node(Form.GATHER, tensor, at)
 
-    def _bounds(self, guard: int) -> list[Bound] | None:
+    def _bounds(self, guard: int) -> list[Bound[int]] | None:
         """What a guard says, if it says just that sums of multiples of ranges are not above some numbers."""
         if guard == NO_GUARD:
             return []
@@ -185,7 +186,7 @@ class _Lifting:
             return None
         a, b = sides
         assert a is not None and b is not None
-        return [(b.plus(a, -1), 0) if is_negated else (a.plus(b, -1), -1)]
+        return [Bound(b.plus(a, -1), 0) if is_negated else Bound(a.plus(b, -1), -1)]
 
     def _is_true(self, number: int) -> bool:
         i = self._body.instructions[number]

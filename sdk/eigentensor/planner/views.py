@@ -8,12 +8,12 @@ from math import prod
 
 from eigentensor.graph.node import Form, Node, constant, counter, node
 from eigentensor.numerics.dtypes import DType
+from eigentensor.program.forms import Bound
 from eigentensor.program.forms import Form as Affine
 from eigentensor.program.ops import Op
 
 INDEX = DType.INT32  #: what stands for an index in a graph
 Shape = tuple[int, ...]
-Bound = tuple[Affine[int], int]  #: a form, and what it is at most
 
 
 def view(tensor: Node, at: Affine[int], places: Mapping[int, int], shape: Shape) -> Node | None:
@@ -42,7 +42,7 @@ def view(tensor: Node, at: Affine[int], places: Mapping[int, int], shape: Shape)
 
 
 def windows(
-    tensor: Node, at: Affine[int], bounds: Sequence[Bound], places: Mapping[int, int], shape: Shape
+    tensor: Node, at: Affine[int], bounds: Sequence[Bound[int]], places: Mapping[int, int], shape: Shape
 ) -> Node | None:
     """The same where several ranges go along one axis of the tensor, as in a convolution, and `bounds` keep their sum
     inside: rows along each axis, zeros where there are none. None where that is not what is said."""
@@ -64,7 +64,7 @@ def _positions(
     elements: int,
     start: int,
     along: Mapping[int, Mapping[int, int]],
-    bounds: Sequence[Bound],
+    bounds: Sequence[Bound[int]],
     extents: Mapping[int, int],
 ) -> list[tuple[Affine[int], int]] | None:
     """Where an index that begins at `start` stands along each axis, the widest first, and the axis' extent; None if the
@@ -87,7 +87,7 @@ def _positions(
 
 
 def _along(
-    steps: Mapping[int, int], bounds: Sequence[Bound], extents: Mapping[int, int]
+    steps: Mapping[int, int], bounds: Sequence[Bound[int]], extents: Mapping[int, int]
 ) -> dict[int, dict[int, int]] | None:
     """The ranges that go along each axis, by its stride, and their steps there; None if some go along two, or none."""
     along: dict[int, dict[int, int]] = {}
@@ -110,7 +110,7 @@ def _along(
     return along if all(stride > 0 for stride in along) else None
 
 
-def _ends(own: Mapping[int, int], bounds: Sequence[Bound]) -> tuple[int | None, int | None]:
+def _ends(own: Mapping[int, int], bounds: Sequence[Bound[int]]) -> tuple[int | None, int | None]:
     """Where the position along an axis begins, below zero where a bound keeps it inside, and the most of its sum that
     counts; None where no bound says so."""
     low, high = [

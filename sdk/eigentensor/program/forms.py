@@ -80,6 +80,18 @@ class Form(NamedTuple, Generic[A]):
         return low, high
 
 
+class Bound(NamedTuple, Generic[A]):
+    """form ≤ most"""
+
+    form: Form[A]
+    most: int
+
+    def of(self, form: Form[A]) -> int | None:
+        """What it says that a form is at most; None if it is about another."""
+        other = self.form.plus(form, -1)
+        return None if other.terms else self.most - other.constant
+
+
 def atom(of: A) -> Form[A]:
     """The form that is one atom."""
     return Form(0, ((of, 1),))
