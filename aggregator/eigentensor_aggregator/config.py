@@ -8,20 +8,13 @@ import platformdirs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eigentensor.addresses import is_address, to_checksum_address
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain import Tokens
 from eigentensor.errors import ConfigError
 from eigentensor.pace import between_looks
 
-
-def _address(text: str) -> str:
-    if text and not is_address(text):
-        raise ValueError(f"{text!r} is not an address")
-    return to_checksum_address(text) if text else text
-
-
 Keystore = Annotated[str, BeforeValidator(str)]
-Address = Annotated[str, AfterValidator(_address)]
+Address = Annotated[str, AfterValidator(lambda text: text and to_checksum_address(text))]
 Model = TypeVar("Model", bound=BaseSettings)
 
 

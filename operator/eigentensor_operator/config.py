@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from eigentensor import economics, merkle
-from eigentensor.addresses import is_address, to_checksum_address
+from eigentensor.addresses import to_checksum_address
 from eigentensor.chain import Network, Tokens, load_account, to_wei
 from eigentensor.chain.keys import kept_key
 from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
@@ -21,12 +21,6 @@ from eigentensor.errors import ConfigError
 from eigentensor.pace import between_looks
 from eigentensor.task.signatures import Key, Signer
 from eigentensor_operator.policy import Policy
-
-
-def _address(text: str) -> str:
-    if text and not is_address(text):
-        raise ValueError(f"{text!r} is not an address")
-    return to_checksum_address(text) if text else text
 
 
 def _root(text: str) -> str:
@@ -42,7 +36,7 @@ def _listen(text: str) -> str:
     return text
 
 
-Address = Annotated[str, AfterValidator(_address)]
+Address = Annotated[str, AfterValidator(lambda text: text and to_checksum_address(text))]
 Root = Annotated[str, AfterValidator(_root)]
 _PREFIX = "EIGENTENSOR_OPERATOR_"
 _FILE = "operator.toml"
