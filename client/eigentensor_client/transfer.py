@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,6 @@ from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind
 from eigentensor.program.codec import encode
 from eigentensor.reexecution.inputs import fetch_kind, fetch_results, fetch_roots
-from eigentensor.scratch import scratch
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import encode_variables
@@ -102,10 +102,8 @@ def _upload(
     for role, tensors in bound.items():
         if tensors:
             dtypes = {name: buffer.dtype for name, buffer in program.named(role).items()}
-            with scratch() as folder:
-                path = folder / _ROLES[role]
-                save_safetensors(path, tensors, dtypes)
-                roots[_ROLES[role]] = _give(gateway, path, _ROLES[role], report)
+            written = partial(save_safetensors, tensors=tensors, dtypes=dtypes)
+            roots[_ROLES[role]] = _give(gateway, written, _ROLES[role], report)
     encoded = encode(program)
     root = merkle.program_root(encoded)
     if root in gateway.store:  # not checked by every rule again
@@ -127,7 +125,7 @@ def ensure(gateway: Keeper, root: bytes, word: str, report: Report = silent) -> 
     gateway.upload(root, _progress(f"uploading {word}", report))
 
 
-def _give(gateway: Keeper, source: bytes | Path, word: str, report: Report) -> bytes:
+def _give(gateway: Keeper, source: bytes | Callable[[Path], object], word: str, report: Report) -> bytes:
     blob = gateway.store.put(source)
     gateway.upload(blob, _progress(f"uploading {word}", report))
     return bytes.fromhex(gateway.store.names(blob).computed or "")

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from tinygrad import Tensor, UOp, dtypes
-from tinygrad.dtype import DType
 
 from eigentensor.capture import repeated
 from eigentensor_client.writing import RECENT
 from eigentensor_models.architecture import Architecture, Attention, Experts, Rotary, layer
-from eigentensor_models.matrices import Floats, Integers, Matrix
+from eigentensor_models.matrices import Floats, Integers, Matrix, stand_in
 
 
 class Cache:
@@ -26,8 +25,8 @@ class Cache:
             count = slots(attention.window, length, chunk)
             heads, size = architecture.key_heads, architecture.head_size
             # Keys lie along positions: so the products of a query with all of them fill vectors.
-            self.keys.append(zeros((1, heads, size, count), dtypes.float32))
-            self.values.append(zeros((1, heads, count, size), dtypes.float32))
+            self.keys.append(stand_in((1, heads, size, count), dtypes.float32))
+            self.values.append(stand_in((1, heads, count, size), dtypes.float32))
 
     def states(self) -> dict[str, Tensor]:
         """Its tensors by name; those of rings are `RECENT`."""
@@ -41,11 +40,6 @@ class Cache:
     def is_ring(self, number: int) -> bool:
         """Whether a layer keeps the last positions alone."""
         return int(self.values[number].shape[2]) < self.length
-
-
-def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
-    """A state as it is at first."""
-    return Tensor.empty(*shape, dtype=dtype)
 
 
 def slots(window: int | None, length: int, chunk: int) -> int:

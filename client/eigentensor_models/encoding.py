@@ -11,7 +11,7 @@ from eigentensor.capture import GraphProgram, capture
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor_models.encoders import encoder_of
 from eigentensor_models.encoders.common import Encoder
-from eigentensor_models.matrices import DTYPES
+from eigentensor_models.matrices import DEVICE, DTYPES, stand_in
 from eigentensor_models.quantised import Kept, Weight
 from eigentensor_models.text import Text, read_text
 from eigentensor_models.weights import held_to, read_folder
@@ -56,8 +56,8 @@ def encoding(
 def encoded(encoder: Encoder, weights: Mapping[str, Kept], rows: int, length: int) -> GraphProgram:
     """The program of an encoder; its weights are mapped, not read."""
     parts = {name: part for name, kept in weights.items() for part in kept.parts(name).values()}
-    stand_ins = {name: Tensor.empty(*part.shape, dtype=DTYPES[part.dtype]) for name, part in parts.items()}
-    examples = encoder.inputs(rows, length)
+    stand_ins = {name: stand_in(part.shape, DTYPES[part.dtype]) for name, part in parts.items()}
+    examples = {name: Tensor(array, device=DEVICE) for name, array in encoder.inputs(rows, length).items()}
     graph = capture(lambda **inputs: encoder(stand_ins, **inputs), examples, stand_ins)
     return replace(graph, weights={name: parts[name].array for name in graph.weights})
 

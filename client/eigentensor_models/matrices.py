@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tinygrad import Tensor, dtypes
+from tinygrad.dtype import DType as TensorType
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor_models.blocks import ELEMENTS, OFFSETS, PRODUCTS, Activations, apart
@@ -16,7 +17,14 @@ DTYPES = {
     DType.FLOAT32: dtypes.float32, DType.FLOAT16: dtypes.float16, DType.BFLOAT16: dtypes.bfloat16,
     DType.INT8: dtypes.int8, DType.UINT8: dtypes.uint8,
 }  # fmt: skip
+#: Where tensors are of which nothing is computed: to choose one, tinygrad tries all that there are, for half a second.
+DEVICE = "CPU"
 LANES = 16  #: terms of a row's sum are added lane by lane, each in order, and then the lanes, in order
+
+
+def stand_in(shape: tuple[int, ...], dtype: TensorType) -> Tensor:
+    """What a weight, or a state as it is at first, is while a program is captured."""
+    return Tensor.empty(*shape, dtype=dtype, device=DEVICE)
 
 
 def proven(numbers: Tensor, count: int) -> Tensor:

@@ -14,10 +14,10 @@ from eigentensor.errors import BindingError
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Program, Role
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
-from eigentensor_models.decoder import Cache, Decoder, Place, zeros
+from eigentensor_models.decoder import Cache, Decoder, Place
 from eigentensor_models.folder import Network
 from eigentensor_models.known import get, key_of, put
-from eigentensor_models.matrices import DTYPES, matrix_of
+from eigentensor_models.matrices import DEVICE, DTYPES, matrix_of, stand_in
 from eigentensor_models.quantised import Kept, Quantised
 from eigentensor_models.sampling import allowed, sampled
 
@@ -36,7 +36,7 @@ class Writer:
         if self.length % APART == 0:
             self.length += self.chunk
         self.cache = Cache(decoder.architecture, self.length, self.chunk)
-        self.tokens = zeros((context + 1,), dtypes.int32)
+        self.tokens = stand_in((context + 1,), dtypes.int32)
 
     def states(self) -> dict[str, Tensor]:
         """What it changes."""
@@ -151,12 +151,13 @@ class _Source:
         variables = {"position": (0, (repeats - 1) * stride, stride)}
         tensors = {**self._weights, **self._writer.states()}
         function = getattr(self._writer, name)
-        return capture(function, inputs, tensors, variables=variables, max_repeat=repeats).program
+        examples = {of: Tensor(array, device=DEVICE) for of, array in inputs.items()}
+        return capture(function, examples, tensors, variables=variables, max_repeat=repeats).program
 
     @cached_property
     def _weights(self) -> dict[str, Tensor]:
         """What stands for the weights."""
-        return {name: Tensor.empty(*w.shape, dtype=DTYPES[w.dtype]) for name, w in self.parts.items()}
+        return {name: stand_in(w.shape, DTYPES[w.dtype]) for name, w in self.parts.items()}
 
     @cached_property
     def _writer(self) -> Writer:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,13 +28,16 @@ class LocalStore:
         """`root` is the user's cache folder unless given ($EIGENTENSOR_CACHE_DIR, $XDG_CACHE_HOME/eigentensor)."""
         self.root = root or default_root()
 
-    def put(self, source: bytes | Path) -> str:
-        """Stores bytes or a copy of a file, and returns the blob root. Storing the same bytes again changes nothing."""
+    def put(self, source: bytes | Path | Callable[[Path], object]) -> str:
+        """Stores bytes, a copy of a file, or what a function writes into one; returns the blob root. Storing the same
+        bytes again changes nothing."""
         with writing(self.root / "partial"), self._temporary() as temporary:
             if isinstance(source, Path):
                 shutil.copyfile(source, temporary)
-            else:
+            elif isinstance(source, bytes):
                 temporary.write_bytes(source)
+            else:
+                source(temporary)
             names, _ = describe(temporary)
             self.adopt(temporary, names)
         return names.blob
