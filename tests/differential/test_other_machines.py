@@ -150,20 +150,13 @@ def test_tiles_and_generated_programs(at: Emulated) -> None:
     assert differing(at, names) == {}
 
 
-#: Convolutions, attention over all positions, and a step at one position.
-QUICK = ("digits", "BERT", "Gemma 3 step")
-
-
 @cache
 def small(name: str) -> tuple[Example, Calls]:
     example = models.example(models.SMALLEST[name]())
     return example, calls_of(example)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in models.SMALLEST],
-)
+@pytest.mark.parametrize("name", models.SMALLEST)
 def test_small_models(at: Emulated, name: str) -> None:
     example, calls = small(name)
     assert differences(example, at.way([example.program, exposed(example.program)]), calls) == []
