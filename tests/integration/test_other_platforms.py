@@ -73,3 +73,4 @@ def test_python_for_arm64_decodes_executes_and_hashes(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("aarch64 SHA\n"), done.stderr
     assert done.returncode == 0, done.stdout
+    shutil.rmtree(tmp_path)  # pytest would keep it
