@@ -25,12 +25,13 @@ from eigentensor.runtime import devices
 from eigentensor.runtime.gpu import opencl
 from eigentensor.runtime.gpu.gridded import Gridded
 from support.conformance import pack
+from support.conformance import run as conformance
 from support.conformance.answers import by_reference, committed, wrong
 from support.conformance.carried import carried, compiled
 from support.conformance.cases import GENERATED, cases
 from support.conformance.confined import Steps
 from support.conformance.refusals import lines, watched
-from support.conformance.run import Worker
+from support.conformance.run import Run, Worker
 from support.conformance.start import SOURCES
 from support.conformance.tried import _failing
 from support.generated.trials import trial
@@ -130,6 +131,39 @@ def test_a_run_on_opencl_goes_on_where_it_ended_and_tells_all_in_one_file(tmp_pa
     code, said = ran(*few)
     assert code == 0, said
     assert "2 cases, 0 to be tried" in said
+
+
+#: A process that tries cases, as `support.conformance.tried`, on the careless device.
+CARELESS = """
+import sys
+from types import SimpleNamespace
+from differential.test_conformance import careless
+from support.conformance import tried
+tried.chosen = lambda device, kernels: SimpleNamespace(way=lambda programs=(): careless(0))
+sys.exit(tried.main())
+"""
+
+
+def test_the_first_that_differ_are_made_small_and_what_there_was_no_time_for_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Run, "_command", lambda self, *more: [sys.executable, "-c", CARELESS, "CPU", *more])
+    monkeypatch.setattr(conformance, "MOST", 1)
+    names = ["tile turned", "method where"]
+    run = Run("CPU", tmp_path, 120, processes=1, patience=60)
+    run.try_cases(names)
+    run.make_small()
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["agree"], report["differ"]) == (0, names)
+    (small,) = report["differences"]
+    assert (small["case"], small["small"]) == (names[0], True)
+    assert "1 of " in small["report"]
+    assert (tmp_path / "differences/tile-turned/program.bin").exists()
+    late = Run("CPU", tmp_path, 0, processes=1, patience=60)
+    late.try_cases([*names, "halves"])
+    assert "2 differ, 0 failed, 1 were not tried" in late.summary()
 
 
 @pytest.mark.slow

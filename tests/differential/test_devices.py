@@ -46,9 +46,7 @@ def test_a_device_passes_the_selftest(device: str, dtype: DType) -> None:
     selftest.check(partial(execute, device=usable(device)), [dtype])
 
 
-@pytest.mark.parametrize(
-    ("device", "case"), on_devices(CASES, ["convolution", "thin_float16_3_64_192_t", "dots_6_37_192"])
-)
+@pytest.mark.parametrize(("device", "case"), on_devices(CASES, ["convolution", "widened_6_37_192", "dots_6_37_192"]))
 def test_tiles_give_the_bits_of_the_reference(device: str, case: str, tmp_path: Path) -> None:
     here, of = devices.of(usable(device)), CASES[case]()
     assert isinstance(here, Gridded)

@@ -145,13 +145,9 @@ def test_sums_of_four_products_are_instructions_of_newer_processors(
 
 def test_tiles_and_generated_programs(at: Emulated) -> None:
     first = 0 if at.machine is ARM else 4
-    names = [f"tile {name}" for name in tiles.CASES if not name.startswith(("thin", "dots"))]
+    names = [f"tile {name}" for name in tiles.CASES if not name.startswith(tiles.LONG)]
     names += [f"generated {number}" for number in range(first, first + 4)]
     assert differing(at, names) == {}
-
-
-#: Convolutions, attention over all positions, and a step at one position.
-QUICK = ("digits", "BERT", "Gemma 3 step")
 
 
 @cache
@@ -160,10 +156,7 @@ def small(name: str) -> tuple[Example, Calls]:
     return example, calls_of(example)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in models.SMALLEST],
-)
+@pytest.mark.parametrize("name", models.SMALLEST)
 def test_small_models(at: Emulated, name: str) -> None:
     example, calls = small(name)
     assert differences(example, at.way([example.program, exposed(example.program)]), calls) == []

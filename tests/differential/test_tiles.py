@@ -23,12 +23,10 @@ from eigentensor.runtime.cpu.table import Table
 from eigentensor.threads import start
 from support.oracles.agreement import disagreements
 from support.oracles.chosen import Chosen
-from support.programs.tiles import CASES, F32, INDEX, M, N, gradient, index, product, program, tensors
+from support.programs.tiles import CASES, F32, INDEX, LONG, M, N, gradient, index, product, program, tensors
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=pytest.mark.slow if c.startswith(("thin", "dots")) else []) for c in CASES]
-)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow if c.startswith(LONG) else []) for c in CASES])
 def test_the_widest_schedules_give_the_bits_of_the_reference(case: str, tmp_path: Path) -> None:
     """Of all possible schedules those with the most rows, columns and packed values, for each number of lanes."""
     here, of = toolchain.local(), CASES[case]()

@@ -1,5 +1,6 @@
-"""pip finds wheels for machines that are not here: it is asked for them, and installs nothing."""
+"""Machines that are not here: pip finds wheels for them, and Python for arm64 does what it does here, under qemu."""
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from support import arm64
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -39,6 +42,35 @@ def test_a_client_needs_no_compiler(platform: str, python: str, tmp_path: Path) 
 
 def test_every_package_of_the_lock_has_a_wheel_for_arm64(tmp_path: Path) -> None:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    platforms = [f"manylinux_2_{minor}_aarch64" for minor in (28, 27, 26, 24, 17)] + ["manylinux2014_aarch64"]
     lock = str(ROOT / "requirements.lock")
-    ask(tmp_path, python, platforms, "--no-deps", "--require-hashes", "-r", lock)
+    ask(tmp_path, python, arm64.MANYLINUX, "--no-deps", "--require-hashes", "-r", lock)
+
+
+#: What a node does that needs no other process: programs are decoded, roots are made of tensors, the processor's
+#: instructions hash, and kernels that clang for arm64 has compiled give the committed bits.
+ON_ARM = (
+    "tests/unit/test_program_vectors.py", "tests/unit/test_merkle.py",
+    "tests/unit/test_hashing.py::test_the_helper_gives_hashlibs_hashes_of_any_number_of_messages",
+    "tests/differential/test_conformance.py::test_the_processor_gives_the_answers",
+)  # fmt: skip
+#: A compiler that is emulated needs a minute.
+TRIED = f"""
+import platform, sys, pytest
+from eigentensor import hashing
+hashing.SECONDS = 900
+print(platform.machine(), hashing.chosen().helper.kind.name, flush=True)
+sys.exit(pytest.main(["--noconftest", "-o", "addopts=", "-p", "no:cacheprovider", "-q", *{ON_ARM}]))
+"""
+
+
+def test_python_for_arm64_decodes_executes_and_hashes(tmp_path: Path) -> None:
+    if lacking := [name for name in ("qemu-aarch64", "apt-get", "dpkg-deb") if shutil.which(name) is None]:
+        pytest.skip(f"not installed: {', '.join(lacking)}")
+    commands = arm64.install(tmp_path / "arm64")
+    there = arm64.environment(commands, tmp_path / "cache")
+    done = subprocess.run(
+        [commands / "python", "-c", TRIED], env=there, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stdout.startswith("aarch64 SHA\n"), done.stderr
+    assert done.returncode == 0, done.stdout
+    shutil.rmtree(tmp_path)  # pytest would keep it

@@ -21,7 +21,7 @@ from eigentensor.capture import capture
 from eigentensor.runtime import CompiledGraph, devices
 from support.bench import device_hashing
 from support.bench.pairs import in_turn, say
-from support.bench.runtime import floats, product
+from support.bench.runtime import SOME, floats, product
 from support.programs.models import Layer as Block
 
 SIZES = {"CL": (256, 512), "CUDA": (1024, 2048, 4096)}
@@ -33,12 +33,23 @@ HERE, THEIRS = "here", "tinygrad"
 def cases(device: str) -> list[tuple[str, Any, tuple[np.ndarray, ...]]]:
     return [
         *((f"matmul {n}", product, (floats(n, n), floats(n, n))) for n in SIZES[device]),
+        *((f"{name} {n}", function, inputs) for n in SIZES[device][-1:] for name, function, inputs in narrow(n)),
         ("matmul 1 × 4096 × 4096", product, (floats(1, 4096), floats(4096, 4096))),
         ("transformer layer, 128 × 384", Block(384, 12), (floats(1, 128, 384),)),
         ("softmax 128 × 1000", lambda x: x.softmax(), (floats(128, 1000),)),
         ("gelu, 1 M", lambda x: x.gelu(), (floats(1024, 1024),)),
         ("transpose 1024", lambda x: x.transpose() * 2, (floats(1024, 1024),)),
         (f"copy {COPIED[device]}", lambda x: x * 2, (floats(COPIED[device], COPIED[device]),)),
+    ]
+
+
+def narrow(n: int) -> list[tuple[str, Any, tuple[np.ndarray, ...]]]:
+    """Products of small types whose sums are of large ones."""
+    halves = floats(n, n).astype(np.float16), floats(n, n).astype(np.float16)
+    signed = SOME.integers(-128, 128, (2, n, n), np.int8)
+    return [
+        ("halves, float32 sums", lambda x, y: x.float() @ y.float(), halves),
+        ("int8, int32 sums", lambda x, y: x.int() @ y.int().transpose(), (signed[0], signed[1])),
     ]
 
 

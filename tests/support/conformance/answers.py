@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import encode
+from eigentensor.program.model import Program
 from support.generated.programs import Example
 from support.generated.trials import Group, Trial
 from support.oracles.agreement import PLAIN, Run, Way, exposed, rows_of
@@ -46,6 +47,11 @@ def committed() -> dict[str, Answer]:
 def text_of(answers: Mapping[str, Answer]) -> str:
     """The file, a case a line."""
     return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(of)}" for name, of in answers.items()) + "\n}\n"
+
+
+def hash_of(program: Program) -> str:
+    """As an answer has it."""
+    return sha256(encode(program)).hexdigest()[:DIGITS]
 
 
 def by_reference(trial: Trial) -> Answer:
@@ -121,8 +127,7 @@ def _answer(trial: Trial, hashes: Iterable[Any]) -> Answer:
             tensors.update(f"{name} {array.dtype} {array.shape}\0".encode())
             tensors.update(array.reshape(-1).view(np.uint8).data)
         tensors.update(repr(sorted(example.variables.items())).encode())
-    program = sha256(encode(trial.program)).hexdigest()
-    return Answer(program[:DIGITS], tensors.hexdigest()[:DIGITS], tuple(h.hexdigest()[:DIGITS] for h in hashes))
+    return Answer(hash_of(trial.program), tensors.hexdigest()[:DIGITS], tuple(h.hexdigest()[:DIGITS] for h in hashes))
 
 
 def _hashes(trial: Trial) -> list[Any]:

@@ -107,11 +107,11 @@ class Residual:
 class ResNet18:
     """Images of three channels to a thousand classes."""
 
-    def __init__(self) -> None:
-        self.first, self.first_norm = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm(64)
-        sizes = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+    def __init__(self, width: int) -> None:
+        self.first, self.first_norm = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False), nn.BatchNorm(width)
+        sizes = [(width, width, 1), *((width << n, width << n + 1, 2) for n in range(3))]
         self.blocks = [b for i, o, s in sizes for b in (Residual(i, o, s), Residual(o, o, 1))]
-        self.last = nn.Linear(512, 1000)
+        self.last = nn.Linear(8 * width, 1000)
 
     def __call__(self, images: Tensor) -> Tensor:
         x = self.first_norm(self.first(images)).relu().max_pool2d((3, 3), stride=2, padding=1)
@@ -225,8 +225,8 @@ def perceptron(size: int = 512) -> Model:
     return Model(f"two products, {size}²", network, network, {"x": _floats(size, size)})
 
 
-def resnet18(size: int = 112) -> Model:
-    network = filled(ResNet18(), 2)
+def resnet18(size: int = 112, width: int = 64) -> Model:
+    network = filled(ResNet18(width), 2)
     return Model(f"ResNet-18, {size}²", network, network, {"images": _floats(1, 3, size, size)})
 
 
@@ -292,7 +292,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 #: The same shapes as small as they come, for processors that are emulated.
 SMALLEST: dict[str, Callable[[], Model]] = {
     "digits": partial(digits, 2),
-    "ResNet-18": partial(resnet18, 16),
+    "ResNet-18": partial(resnet18, 16, 16),
     "BERT": partial(bert, layers=1, width=32, heads=2, length=8),
     "GPT-2 step": partial(gpt2_step, layers=2, width=32, heads=2, context=16, vocabulary=61),
     "Gemma 3 step": partial(writer, Shape(2, 32, 4, 2, 8, 48, 61, context=16, window=8, full_every=2), "small step"),

@@ -66,6 +66,18 @@ def dots(m: int, n: int, inner: int) -> Program:
     return program(total, axes[:2], a=(DType.INT8, m * inner), b=(DType.INT8, n * inner))
 
 
+def widened(m: int, n: int, inner: int) -> Program:
+    """Rows of float16 times rows of float16: products and sums are float32."""
+    axes = (Axis(0, m), Axis(1, n), Axis(2, inner, True))
+    i, j, k = map(counter, axes)
+    a, b = (
+        node(Op.CAST, F32, load(Array(name, DType.FLOAT16, size * inner), index((row, inner), (k, 1))))
+        for name, size, row in (("a", m, i), ("b", n, j))
+    )
+    total = reduction(Op.REDUCE_MULACC, axes[2:], a, b)
+    return program(total, axes[:2], a=(DType.FLOAT16, m * inner), b=(DType.FLOAT16, n * inner))
+
+
 def convolution() -> Program:
     """3 × 3 with a border of zeros: 5 images of 2 × 9 × 21 to 13 channels."""
     images, channels, inner, height, width = 5, 13, 2, 9, 21
@@ -139,8 +151,12 @@ CASES: dict[str, Callable[[], Program]] = {
         )
     },
     **{f"dots_{'_'.join(map(str, s))}": partial(dots, *s) for s in ((1, 64, 128), (6, 37, 192), (64, 64, 64))},
+    **{f"widened_{'_'.join(map(str, s))}": partial(widened, *s) for s in ((1, 64, 128), (6, 37, 192))},
     "convolution": convolution, "gradient": gradient, "turned": turned, "means_and_deviations": means_and_deviations,
 }  # fmt: skip
+
+#: What begins so takes long: only slow tests try all of it.
+LONG = ("thin", "dots", "widened")
 
 
 def tensors(of: Program) -> dict[str, np.ndarray]:
