@@ -1,6 +1,6 @@
 """Programs that read much and compute little, beside what memory gives: shares of its measured bandwidth.
 
-    scripts/bench bandwidth [--one]     one thread each
+    scripts/bench bandwidth [--one]     one thread each, and the processor's time: the figures of a busy machine
 
 The bandwidth is the best of NumPy's sum over a tensor and of a copy of one, by the same number of threads, in turn with
 each program; both are of 256 MiB, as are the tensors that programs read: more than caches hold. A program's bytes are
@@ -8,6 +8,7 @@ those that it must read and write.
 """
 
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -61,7 +62,8 @@ def main() -> None:
         graph = capture(function, arrays)
         tensors = dict(zip(("x", "y"), arrays, strict=False))
         compiled = CompiledGraph(graph.program, tensors, threads=threads)
-        times = in_turn({"here": partial(compiled.run, {}), **memory(x, threads)}, rounds=5, warm=1)
+        clock = time.process_time if threads == 1 else time.perf_counter
+        times = in_turn({"here": partial(compiled.run, {}), **memory(x, threads)}, rounds=5, warm=1, clock=clock)
         speed = max(x.nbytes / times["read"], 2 * x.nbytes / times["copy"])
         share = size / times["here"] / speed
         say(name, size / times["here"] * 1e-9, speed * 1e-9, share)
