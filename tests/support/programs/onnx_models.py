@@ -161,8 +161,8 @@ def minilm(layers: int = 6, width: int = 384, heads: int = 12, vocabulary: int =
     """An encoder of MiniLM's sizes as exporters write it: normalisations in single operations, gelu by erf, shapes that
     are computed from the input's."""
     weights: Arrays = {"words": normal(vocabulary, width), "places": normal(512, width)}
-    weights |= {"two": np.float32(2), "eps": np.float32(1e-12), "one": np.float32(1), "half": np.float32(0.5)}
-    weights |= {"root": np.float32(2**0.5), "scale": np.float32((width / heads) ** 0.5)}
+    scalars = {"two": 2, "eps": 1e-12, "one": 1, "half": 0.5, "root": 2**0.5, "scale": (width / heads) ** 0.5}
+    weights |= {name: np.array(value, np.float32) for name, value in scalars.items()}
     weights |= {"first": np.array(0), "second": np.array(1), "axis": np.array([0]), "start": np.array(0)}
     weights |= {"parts": np.array([heads, width // heads]), "whole": np.array([width])}
     nodes: list[onnx.NodeProto] = []

@@ -31,8 +31,8 @@ def twin(model: Model) -> Callable[[], Any]:
             sizes = {"layers": len(transformer.layers), "heads": transformer.layers[0].heads}
             function = partial(forward, weights, *inputs, **sizes)
         case models.Vit() | models.Listener() as encoder:
-            forward = _vit if isinstance(encoder, models.Vit) else _listener
-            function = partial(forward, weights, *inputs, len(encoder.layers), encoder.layers[0].heads)
+            encoded = _vit if isinstance(encoder, models.Vit) else _listener
+            function = partial(encoded, weights, *inputs, len(encoder.layers), encoder.layers[0].heads)
         case models.UNet():
             function = partial(_unet, weights, *inputs)
         case _:

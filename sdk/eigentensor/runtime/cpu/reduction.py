@@ -219,6 +219,7 @@ class Reductions:
     def _read_square(self, number: int) -> None:
         instruction = self.body.instructions[number]
         kind, stride = register(instruction.dtype, True), self.tile.strides[instruction.b]
+        assert stride is not None  # `is_turnable` has seen it
         for row, column in self.tile.copies(number):
             name = f"square_{self.tile.name(number, row, column)}"
             element = self.tile.value(instruction.b, row, column, False) + (" + at" if self.flat else "")
