@@ -32,7 +32,8 @@ def twin(model: Model) -> Callable[[], Any]:
             function = partial(forward, weights, *inputs, **sizes)
         case models.Vit() | models.Listener() as encoder:
             encoded = _vit if isinstance(encoder, models.Vit) else _listener
-            function = partial(encoded, weights, *inputs, len(encoder.layers), encoder.layers[0].heads)
+            sizes = {"layers": len(encoder.layers), "heads": encoder.layers[0].heads}
+            function = partial(encoded, weights, *inputs, **sizes)
         case models.UNet():
             function = partial(_unet, weights, *inputs)
         case _:
