@@ -85,16 +85,23 @@ def result(program: Program, buffers: Sequence[Values], call: int, variables: Se
 
 
 def elements(
-    program: Program, buffers: Sequence[Values], call: int, indices: Values, variables: Sequence[int] = ()
+    program: Program,
+    buffers: Sequence[Values],
+    call: int,
+    indices: Values,
+    variables: Sequence[int] = (),
+    evaluated: "Callable[[Body, Load, Sequence[int], Values], Evaluation] | None" = None,
 ) -> Values:
-    """The elements `indices` of the result of one call, from flat buffers and the values of the program's variables."""
+    """The elements `indices` of the result of one call, from flat buffers and the values of the program's variables.
+    `evaluated` makes an Evaluation that has other ways to the same totals."""
     body, arguments, bound = program.bodies[program.calls[call].body], *program.calls[call][1:]
     arrays = [np.empty(0, STORAGE[body.parameters[0].dtype]), *(buffers[i] for i in arguments)]
 
     def load(parameter: int, element: Values, guard: Values | None) -> Values:
         return loaded(arrays[parameter], element, guard)
 
-    value = Evaluation(body, load, [variables[i] for i in bound], np.asarray(indices, np.int64)).stored()
+    evaluation = (evaluated or Evaluation)(body, load, [variables[i] for i in bound], np.asarray(indices, np.int64))
+    value = evaluation.stored()
     return canonical(body.parameters[0].dtype, np.array(np.broadcast_to(value, np.shape(indices)), order="C"))
 
 
@@ -118,11 +125,16 @@ class Evaluation:
         for number, instruction in enumerate(self.body.instructions):
             if instruction.op in REDUCTIONS:
                 inner = [i for i in range(number) if owner[i] == instruction.c]
-                for total in self.totals(number, inner):
-                    self.values[number] = total
+                self.values[number] = self.total(number, inner)
             elif owner[number] is None:
                 self.evaluate((number,))
         return self.values[len(self.body.instructions) - 1]
+
+    def total(self, number: int, inner: Sequence[int]) -> Values:
+        """What a reduction comes to; `inner` are the instructions of its steps."""
+        for total in self.totals(number, inner):
+            last = total
+        return last
 
     def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
         """The accumulator of a reduction: its identity, then what it is after each step.

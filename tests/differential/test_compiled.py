@@ -1,9 +1,11 @@
 """A graph is compiled once and run often; what it keeps and what it gives away never mix."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,6 +148,33 @@ def test_results_stay_when_the_executable_runs_again() -> None:
     kept = first.copy()
     compiled.run({"x": matrix(6, 8, seed=2)})
     assert first.tobytes() == kept.tobytes()
+
+
+@pytest.mark.parametrize("of", [np.asarray, lambda array: array[1:], memoryview, lambda array: array.reshape(8, 8).T])
+def test_memory_of_results_is_written_again_once_nobody_holds_any_of_it(of: Callable[[np.ndarray], Any]) -> None:
+    compiled = CompiledGraph(_scaled(), device="CPU")
+
+    def run(value: int) -> np.ndarray:
+        outputs: np.ndarray = compiled.run({"x": np.full(64, value, np.float32)}).outputs["y"]
+        assert (outputs == 2 * value).all()
+        return outputs
+
+    places = {run(value).ctypes.data for value in range(3)}
+    assert len(places) == 1
+    held = of(run(3))
+    assert run(4).ctypes.data not in places
+    assert (np.asarray(held) == 6).all()
+    del held
+    assert len({run(value).ctypes.data for value in range(3)}) == 1
+
+
+def _scaled() -> Program:
+    axis, x = Axis(0, 64), Array("x", DType.FLOAT32, 64)
+    value = load(x, counter(axis))
+    made = to_body(binary(Op.ADD, value, value), (axis,))
+    return assemble(
+        [("y", made)], {"x": Buffer(Role.INPUT, DType.FLOAT32, (64,), "x")}, {(Kind.OUTPUT, "y"): ("y", (64,))}
+    )
 
 
 def test_inputs_that_are_not_aligned_or_not_contiguous_give_the_same_bits() -> None:

@@ -106,6 +106,28 @@ def test_indices_that_are_taken_apart_are_found_to_be_one() -> None:
     assert reference.execute(same, arrays).outputs["output"].tobytes() == expected.tobytes()
 
 
+def test_loops_whose_counters_are_divided_become_several(tmp_path: Path) -> None:
+    """A convolution that is stored as rows of a group each, and has no quotient or remainder in it any more, guarded
+    ones of neighbours neither."""
+
+    def grouped(x: Tensor, w: Tensor) -> Tensor:
+        y = x.conv2d(w, padding=1).reshape(2, -1)
+        return y - y.mean(1, keepdim=True)
+
+    random = np.random.default_rng(3)
+    x, w = (random.standard_normal(shape, dtype=np.float32) for shape in ((1, 3, 5, 6), (4, 3, 3, 3)))
+    of = capture(grouped, (x, w)).program
+    divided = next(b for b in of.bodies if b.reduce_ranges and b.output_ranges == (2, 60))
+    assert any(i.op is Op.FLOORDIV for i in divided.instructions)
+    body = join(divided, ())
+    assert body.output_ranges == (2, 2, 5, 6)
+    assert not {Op.FLOORDIV, Op.FLOORMOD}.intersection(i.op for i in body.instructions)
+    same, arrays = replace(of, bodies=tuple(join(b, ()) for b in of.bodies)), {"x": x, "w": w}
+    expected = reference.execute(of, arrays).outputs["output"]
+    assert reference.execute(same, arrays).outputs["output"].tobytes() == expected.tobytes()
+    assert disagreements(of, arrays, cache=Cache(tmp_path)) == []
+
+
 def test_indices_that_no_constant_of_a_body_can_scale_stay_as_they_are(tmp_path: Path) -> None:
     """i · 2²⁰ · 2²⁰ // 2³⁰ // 2¹⁰ is i, over a number that has no record."""
     axes = (Axis(0, M), Axis(1, N))

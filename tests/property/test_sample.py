@@ -1,14 +1,18 @@
 """The sample that is rechecked of a result: it changes nothing, and finds a wrong bit where it looks."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eigentensor import reference
 from eigentensor.errors import WrongBits
-from eigentensor.reexecution import sample
+from eigentensor.numerics.conversion import cast
+from eigentensor.program.ops import DType, Op
+from eigentensor.reexecution import chains, sample
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.tracing import retrace
 from support.generated.programs import generate
@@ -65,3 +69,59 @@ def test_what_a_call_reads_is_not_kept_where_it_does_not_fit(monkeypatch: pytest
     chosen = sample.choose(b.program, b.repeat, b"")
     first = len(b.program.buffers)
     assert all(b.program.parameter(first + n % len(b.program.calls)).elements == 0 for n in chosen.keep)
+
+
+def long_reduction(op: Op, dtype: DType, steps: int) -> BoundProgram:
+    """With infinities and NaN where the type has them."""
+    shape, random = (chains.STEPS, chains.LANES), np.random.default_rng(steps)
+    values = [cast(DType.FLOAT32, dtype, random.standard_normal(shape, dtype=np.float32)) for _ in range(2)]
+    if dtype is DType.FLOAT32:
+        values[0][[7, 8, 90], [3, 3, 5]] = np.inf, -np.inf, np.nan
+    program = chains.chains_of(op, dtype)
+    tensors = {b.name: array for b, array in zip(program.buffers, values, strict=False)}
+    return BoundProgram(program, (), tensors, {"steps": steps}, 1)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "steps"),
+    [
+        (Op.REDUCE_MULACC, DType.FLOAT32, 600),
+        (Op.REDUCE_ADD, DType.FLOAT32, sample.LONG),
+        (Op.REDUCE_MAX, DType.FLOAT32, 200),
+        (Op.REDUCE_ADD, DType.FLOAT16, 200),
+        (Op.REDUCE_ADD, DType.INT32, 200),
+    ],
+)
+def test_long_reductions_are_rechecked_by_a_kernel(
+    op: Op, dtype: DType, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right results pass, a wrong bit of a result is found, and so is one of the kernel within the interval."""
+    b, chosen = long_reduction(op, dtype, steps), sample.Sample((0,), (0,))
+    right = reference.execute(b.program, b.tensors, b.variables).outputs["total"]
+    taken = 0
+    totals = chains.Chain.totals
+
+    def counted(self: chains.Chain, *arguments: Any) -> list[np.ndarray]:
+        nonlocal taken
+        taken += 1
+        return totals(self, *arguments)
+
+    monkeypatch.setattr(chains.Chain, "totals", counted)
+    for seed in range(3):
+        sample.recheck(b, chosen, {0: right}, bytes([seed]))
+    assert taken == (3 if chains.chain(op, dtype) else 0)
+    wrong = right.copy()
+    wrong[11:12].view(np.uint8)[0] ^= 1
+    with pytest.raises(WrongBits, match="element 11"):
+        sample.recheck(b, chosen, {0: wrong}, b"")
+    if not taken:
+        return
+
+    def erring(self: chains.Chain, terms: Any, counts: Any) -> list[np.ndarray]:
+        before, after, last = totals(self, terms, counts)
+        after[2:3].view(np.uint8)[0] ^= 1
+        return [before, after, last]
+
+    monkeypatch.setattr(chains.Chain, "totals", erring)
+    with pytest.raises(WrongBits, match="a kernel errs"):
+        sample.recheck(b, chosen, {0: right}, b"")

@@ -1,29 +1,37 @@
 """A random sample of a result, recomputed with the reference: hardware faults and miscompilations are wrong bits too.
 
 Some calls are chosen before the execution, which keeps what these calls read and write; a few elements of each are
-computed again from what they read.
+computed again from what they read. All of that is the reference's, but for the steps of long reductions: a kernel of
+ours takes them, on terms of the reference's, and the reference takes an interval of them, too. So what may be missed is
+a step that the processor computes wrong both times, in a program's kernel and in ours, outside of the interval.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from eigentensor import reference
 from eigentensor.errors import WrongBits
+from eigentensor.numerics.floats import canonical
 from eigentensor.numerics.storage import STORAGE
 from eigentensor.program import Program, Role
 from eigentensor.program.binding import bind, iteration_values
 from eigentensor.program.cost import body_cost
+from eigentensor.reexecution.chains import STEPS, chain
 from eigentensor.reexecution.inputs import BoundProgram
-from eigentensor.reference import Values
+from eigentensor.reference import Evaluation, Values
 
 CALLS = 4
 ELEMENTS = 16
 BYTES = 64 << 20  # that is kept for the chosen calls
 EVALUATIONS = 1 << 22  # of the reference for one element
+LONG = 64  # steps of a reduction that a kernel takes
+INTERVAL = 8  # of which so many are the reference's, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,32 @@ def recheck(bound: BoundProgram, sample: Sample, kept: Mapping[int, Values], see
         buffer = len(program.buffers) + call
         count = program.parameter(buffer).elements
         indices = np.array(sorted(source.sample(range(count), min(count, ELEMENTS))), np.int64)
-        expected = reference.elements(program, buffers, call, indices, values)
+        evaluated = partial(_ByKernels, source, call)
+        expected = reference.elements(program, buffers, call, indices, values, evaluated)
         _compare(call, indices, expected, buffers[buffer][indices], STORAGE[program.parameter(buffer).dtype])
+
+
+class _ByKernels(Evaluation):
+    """The reference, but for the steps of long reductions."""
+
+    def __init__(self, source: random.Random, call: int, *of: Any) -> None:
+        super().__init__(*of)
+        self.source, self.call = source, call
+
+    def total(self, number: int, inner: Sequence[int]) -> Values:
+        """As the reference's. Raises WrongBits where the kernel and the reference differ in the interval."""
+        reduction, steps = self.body.instructions[number], prod(self.extents(number))
+        kernel = chain(reduction.op, reduction.dtype) if LONG <= steps <= STEPS else None
+        if kernel is None:
+            return super().total(number, inner)
+        terms = self.terms(number, np.arange(steps), inner)
+        first = self.source.randrange(steps - INTERVAL)
+        before, after, last = kernel.totals(terms, (first, first + INTERVAL, steps))
+        for step in range(first, first + INTERVAL):
+            before = self.accumulate(number, [term[step] for term in terms], before)
+        if canonical(reduction.dtype, before).tobytes() != after.tobytes():
+            raise WrongBits(f"call {self.call}, steps {first} to {first + INTERVAL} of a reduction: a kernel errs")
+        return last
 
 
 def _compare(call: int, indices: Any, expected: Any, computed: Any, storage: np.dtype[Any]) -> None:

@@ -12,10 +12,12 @@ from typing import Any
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.incremental import Incremental, memory_of
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
+from support.bench.goals import Goal, judge
 from support.bench.pairs import in_turn, say
 from support.programs import models
 from support.programs.models import Model
 
+GOAL = Goal(2, least=False, unit=" %")  # of the evaluations, for a row of two products
 Place = tuple[int | slice, ...]
 CASES: tuple[tuple[Callable[[], Model], str, str, Place], ...] = (
     (models.perceptron, "a row", "x", (300,)),
@@ -51,3 +53,5 @@ if __name__ == "__main__":
         of = make()
         figures = measure(of, name, place, one="--one" in sys.argv)
         say(f"{of.name}: {what}", *figures, widths=(58,))
+        if make is models.perceptron:
+            judge([(f"{of.name}: {what}, evaluations of a full run", 100 * figures[1], GOAL)])

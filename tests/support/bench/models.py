@@ -1,10 +1,12 @@
 """Models end to end beside tinygrad's default and PyTorch: measured in turn in one process, medians in milliseconds.
 
     scripts/bench models [--one] [--beam] [NAME …]     NAME of `support.programs.models`, with numbers: resnet18:112
+    scripts/bench models [--one] --training    steps of training alone
     scripts/bench models --calls NAME          where the time of one model goes
 
 tinygrad: DEV=CPU, TinyJit, no variables; its CPU device runs the threads of a kernel one after the other, so it is held
-to this runtime with one thread, too. PyTorch has two, where it is installed. --beam adds tinygrad with BEAM=2. --one
+to this runtime with one thread, too. PyTorch has two, where it is installed (`.venv/bin/pip install torch`, or a folder
+that has it in PYTHONPATH); beside it are the goals. --beam adds tinygrad with BEAM=2, --peer leaves tinygrad out. --one
 gives one thread to each and counts the processor's time instead of the wall's: the figures of a busy machine.
 """
 
@@ -20,11 +22,15 @@ from tinygrad import Context, Tensor, TinyJit, UOp
 
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.cpu.table import Table, evaluations
+from support.bench.goals import Goal, judge
 from support.bench.pairs import in_turn, mean_ratio, say, seconds
 from support.programs import models
 from support.programs.models import Model
 
-NAMES = ("digits", "resnet18:112", "resnet18:224", "bert", "gpt2_step", "adam_step")
+NAMES = ("digits", "resnet18:112", "resnet18:224", "bert", "gpt2_step", "unet", "vit_b", "whisper_tiny")
+TRAINING = ("adam_step", "mlp_step", "layer_step", "batchnorm_step")
+#: Of the geometric mean beside PyTorch, and of each model where nothing else is said.
+MEAN, EACH, OWN = Goal(1.5), Goal(1.0), {"resnet18:224": Goal(1.2)}
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
@@ -55,7 +61,7 @@ def here(of: Model, threads: tuple[int, ...]) -> Mapping[str, Callable[[], objec
     return {name: partial(compiled.run, of.inputs, last_of(of)) for name, compiled in made.items()}
 
 
-def measure(name: str, *, beam: bool, one: bool) -> dict[str, float]:
+def measure(name: str, *, beam: bool, one: bool, default: bool) -> dict[str, float]:
     of = model(name)
     ways = dict(here(of, (1,) if one else (2, 1)))
     if HAS_TORCH:
@@ -65,35 +71,43 @@ def measure(name: str, *, beam: bool, one: bool) -> dict[str, float]:
 
         torch.set_num_threads(1 if one else 2)
         ways["PyTorch"] = torch_models.twin(of)
-    ways["tinygrad"] = by_tinygrad(of)  # last: a training step changes the weights that the others have copied
+    if default:
+        ways["tinygrad"] = by_tinygrad(of)  # last: a training step changes the weights that the others have copied
     if beam:
         ways["BEAM=2"] = by_tinygrad(model(name))
         with Context(BEAM=2, PARALLEL=0):
             for _ in range(3):
                 ways["BEAM=2"]()
-    times = in_turn(ways, rounds=9, clock=time.process_time if one else time.perf_counter)
-    return {"here 2": times["here 1"], **times} if one else times
+    return in_turn(ways, rounds=9, clock=time.process_time if one else time.perf_counter)
 
 
-def compare(names: list[str], *, beam: bool, one: bool) -> None:
+def compare(names: list[str], *, beam: bool, one: bool, default: bool) -> None:
     if not HAS_TORCH:
-        sys.stdout.write("PyTorch is not installed: nothing is measured beside it.\n")
-    ours, more = ["here 1"] if one else ["here 2", "here 1"], ["PyTorch"] if HAS_TORCH else []
-    columns = [*ours, *more, "tinygrad", *(["BEAM=2"] if beam else [])]
-    say("ms", *columns, "× default", "by 1 thread", *(f"× {name}" for name in more))
+        sys.stdout.write("PyTorch is not installed (.venv/bin/pip install torch): nothing is measured beside it.\n")
+    ours = ["here 1"] if one else ["here 2", "here 1"]
+    peers = [*(["PyTorch"] if HAS_TORCH else []), *(["tinygrad"] if default else []), *(["BEAM=2"] if beam else [])]
+    pairs = [
+        (peer, who)
+        for peer in peers
+        for who in (["here 1"] if one else ["here 2", "here 1"][: 1 + (peer != "PyTorch")])
+    ]
+    say("ms", *ours, *peers, *(f"× {peer}, {who[-1]}" for peer, who in pairs), widths=(40,))
     rows = []
     for name in names:
-        times = measure(name, beam=beam, one=one)
+        times = measure(name, beam=beam, one=one, default=default)
         rows.append(times)
-        ratios = _ratios(times)
-        say(name, *(times[c] * 1e3 for c in columns), *(theirs / ours for theirs, ours in ratios))
-    means = [mean_ratio(list(pairs)) for pairs in zip(*map(_ratios, rows), strict=True)]
-    say("geometric mean", *[""] * len(columns), *means)
-
-
-def _ratios(times: dict[str, float]) -> list[tuple[float, float]]:
-    pairs = [(times["tinygrad"], times["here 2"]), (times["tinygrad"], times["here 1"])]
-    return [*pairs, (times["PyTorch"], times["here 2"])] if HAS_TORCH else pairs
+        ratios = (times[peer] / times[who] for peer, who in pairs)
+        say(name, *(times[c] * 1e3 for c in (*ours, *peers)), *ratios, widths=(40,))
+    means = {pair: mean_ratio([(times[pair[0]], times[pair[1]]) for times in rows]) for pair in pairs}
+    say("geometric mean", *[""] * len((*ours, *peers)), *means.values(), widths=(40,))
+    if HAS_TORCH:
+        beside = "PyTorch", ours[0]
+        judge(
+            (f"{n} beside PyTorch", t["PyTorch"] / t[ours[0]], OWN.get(n, EACH))
+            for n, t in zip(names, rows, strict=True)
+        )
+        if len(names) > 1 and not {*names} <= {*TRAINING}:
+            judge([("geometric mean beside PyTorch", means[beside], MEAN)])
 
 
 def calls(name: str) -> None:
@@ -137,8 +151,9 @@ def main() -> None:
     if arguments[:1] == ["--calls"]:
         calls(arguments[1])
         return
-    names = [a for a in arguments if not a.startswith("--")]
-    compare(names or list(NAMES), beam="--beam" in arguments, one="--one" in arguments)
+    names = [a for a in arguments if not a.startswith("--")] or list(TRAINING if "--training" in arguments else NAMES)
+    has = {word: f"--{word}" in arguments for word in ("beam", "one", "peer")}
+    compare(names, beam=has["beam"], one=has["one"], default=not has["peer"])
 
 
 if __name__ == "__main__":

@@ -201,6 +201,100 @@ class Gpt2:
         return self.norm(x) @ self.words.weight.transpose()
 
 
+class Vit:
+    """Patches of an image as tokens of an encoder: to a thousand classes."""
+
+    def __init__(self, layers: int, width: int, heads: int, size: int, patch: int) -> None:
+        self.patches = nn.Conv2d(3, width, patch, stride=patch)
+        self.places = nn.Embedding((size // patch) ** 2, width)
+        self.layers = [Layer(width, heads) for _ in range(layers)]
+        self.last = nn.Linear(width, 1000)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        x = self.patches(images).flatten(2).transpose(1, 2) + self.places.weight
+        return self.last(x.sequential(self.layers).mean(1))
+
+
+class Listener:
+    """Whisper's encoder: two convolutions along time, then layers over all of it."""
+
+    def __init__(self, layers: int, width: int, heads: int, length: int) -> None:
+        self.first = nn.Conv1d(80, width, 3, padding=1)
+        self.second = nn.Conv1d(width, width, 3, stride=2, padding=1)
+        self.places = nn.Embedding(length // 2, width)
+        self.layers = [Layer(width, heads) for _ in range(layers)]
+
+    def __call__(self, sound: Tensor) -> Tensor:
+        x = self.second(self.first(sound).gelu()).gelu().transpose(1, 2)
+        return (x + self.places.weight).sequential(self.layers)
+
+
+class Normed:
+    """Two convolutions, each behind a normalisation over groups of channels, with a shortcut."""
+
+    def __init__(self, inner: int, outer: int) -> None:
+        self.first_norm, self.first = nn.GroupNorm(8, inner), nn.Conv2d(inner, outer, 3, padding=1)
+        self.second_norm, self.second = nn.GroupNorm(8, outer), nn.Conv2d(outer, outer, 3, padding=1)
+        self.shortcut = nn.Conv2d(inner, outer, 1) if inner != outer else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = self.second(self.second_norm(self.first(self.first_norm(x).silu())).silu())
+        return y + (x if self.shortcut is None else self.shortcut(x))
+
+
+class UNet:
+    """A step of diffusion: down to half the size, a transformer's layer there, and up again beside what was before."""
+
+    def __init__(self, width: int) -> None:
+        self.first, self.last = nn.Conv2d(4, width, 3, padding=1), nn.Conv2d(width, 4, 3, padding=1)
+        self.high, self.low = Normed(width, width), Normed(2 * width, 2 * width)
+        self.down = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1)
+        self.among = Layer(2 * width, 4)
+        self.up, self.joined = nn.Conv2d(2 * width, width, 3, padding=1), Normed(2 * width, width)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        high = self.high(self.first(x))
+        low = self.low(self.down(high))
+        batch, width, rows, columns = low.shape
+        tokens = self.among(low.flatten(2).transpose(1, 2))
+        low = tokens.transpose(1, 2).reshape(batch, width, rows, columns)
+        wide = low.repeat_interleave(2, 2).repeat_interleave(2, 3)
+        return self.last(self.joined(self.up(wide).cat(high, dim=1)))
+
+
+class Hidden:
+    """Rows to ten classes, through two hidden layers."""
+
+    def __init__(self, width: int) -> None:
+        self.first, self.second, self.last = nn.Linear(784, width), nn.Linear(width, width), nn.Linear(width, 10)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.last(self.second(self.first(x).relu()).relu())
+
+
+class Classified:
+    """A transformer's layer and ten classes of what it gives in the mean."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        self.layers, self.last = [Layer(width, heads)], nn.Linear(width, 10)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.last(x.sequential(self.layers).mean(1))
+
+
+class BatchNormed:
+    """Two convolutions with a normalisation over the batch each, and ten classes."""
+
+    def __init__(self, width: int) -> None:
+        self.first, self.first_norm = nn.Conv2d(3, width, 3, padding=1, bias=False), nn.BatchNorm(width)
+        self.second, self.second_norm = nn.Conv2d(width, 2 * width, 3, 2, 1, bias=False), nn.BatchNorm(2 * width)
+        self.last = nn.Linear(2 * width, 10)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        x = self.second_norm(self.second(self.first_norm(self.first(images)).relu())).relu()
+        return self.last(x.mean((2, 3)))
+
+
 class Training:
     """A network and what trains it."""
 
@@ -267,15 +361,46 @@ def gemma_step(layers: int = 18, context: int = 128) -> Model:
     return writer(replace(GEMMA_3_270M, layers=layers, context=context), f"Gemma 3 270M step, {layers} layers")
 
 
+def vit_b(layers: int = 12, size: int = 224) -> Model:
+    network = filled(Vit(layers, 768, 12, size, 16), 10)
+    return Model(f"ViT-B's sizes, {size}²", network, network, {"images": _floats(1, 3, size, size)})
+
+
+def whisper_tiny(length: int = 3000) -> Model:
+    network = filled(Listener(4, 384, 6, length), 11)
+    return Model(f"encoder of Whisper tiny's sizes, {length}", network, network, {"sound": _floats(1, 80, length)})
+
+
+def unet(size: int = 32, width: int = 64) -> Model:
+    network = filled(UNet(width), 12)
+    return Model(f"diffusion's U-Net, {size}²", network, network, {"x": _floats(1, 4, size, size)})
+
+
 def adam_step(images: int = 32) -> Model:
-    """The states are the network's parameters and the optimizer's moments."""
-    training = Training(filled(Digits(), 5))
+    return trained(filled(Digits(), 5), f"Adam step, {images} images", _floats(images, 1, 8, 8))
+
+
+def mlp_step(rows: int = 128, width: int = 512) -> Model:
+    return trained(filled(Hidden(width), 13), f"Adam step of an MLP, {rows} rows", _floats(rows, 784))
+
+
+def layer_step(width: int = 256, length: int = 64) -> Model:
+    network = filled(Classified(width, 8), 14)
+    return trained(network, f"Adam step of a layer, {width} wide", _floats(4, length, width))
+
+
+def batchnorm_step(images: int = 16, size: int = 32) -> Model:
+    network = filled(BatchNormed(32), 15)
+    return trained(network, f"Adam step with BatchNorm, {images} × {size}²", _floats(images, 3, size, size))
+
+
+def trained(network: Any, name: str, images: Values) -> Model:
+    """A step of training with labels by chance: the states are the network's parameters and the optimizer's moments."""
+    training = Training(network)
     for tensor in nn.state.get_parameters(training):
         tensor.realize()
-    labels = np.random.default_rng(8).integers(0, 10, images, dtype=np.int32)
-    return Model(
-        f"Adam step, {images} images", training, training, {"images": _floats(images, 1, 8, 8), "labels": labels}
-    )
+    labels = np.random.default_rng(8).integers(0, 10, len(images), dtype=np.int32)
+    return Model(name, training, training, {"images": images, "labels": labels})
 
 
 #: The models whose every call tests compare, by name.

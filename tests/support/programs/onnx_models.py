@@ -155,3 +155,50 @@ MODELS = {
     "transformer": _seeded(transformer),
     "integers": _seeded(integers),
 }
+
+
+def minilm(layers: int = 6, width: int = 384, heads: int = 12, vocabulary: int = 30522) -> onnx.ModelProto:
+    """An encoder of MiniLM's sizes as exporters write it: normalisations in single operations, gelu by erf, shapes that
+    are computed from the input's."""
+    weights: Arrays = {"words": normal(vocabulary, width), "places": normal(512, width)}
+    scalars = {"two": 2, "eps": 1e-12, "one": 1, "half": 0.5, "root": 2**0.5, "scale": (width / heads) ** 0.5}
+    weights |= {name: np.array(value, np.float32) for name, value in scalars.items()}
+    weights |= {"first": np.array(0), "second": np.array(1), "axis": np.array([0]), "start": np.array(0)}
+    weights |= {"parts": np.array([heads, width // heads]), "whole": np.array([width])}
+    nodes: list[onnx.NodeProto] = []
+
+    def add(kind: str, *of: str, **attributes: Any) -> str:
+        name = f"{kind}_{len(nodes)}"
+        nodes.append(node(kind, list(of), [name], **attributes))
+        return name
+
+    def linear(x: str, name: str, inner: int, outer: int) -> str:
+        weights[f"{name}.weight"], weights[f"{name}.bias"] = normal(inner, outer), normal(outer)
+        return add("Add", add("MatMul", x, f"{name}.weight"), f"{name}.bias")
+
+    def norm(x: str, name: str) -> str:
+        weights[f"{name}.weight"], weights[f"{name}.bias"] = normal(width), normal(width)
+        apart = add("Sub", x, add("ReduceMean", x, "last"))
+        spread = add("Sqrt", add("Add", add("ReduceMean", add("Pow", apart, "two"), "last"), "eps"))
+        return add("Add", add("Mul", add("Div", apart, spread), f"{name}.weight"), f"{name}.bias")
+
+    weights["last"] = np.array([-1])
+    shape = add("Shape", "tokens")
+    batch, length = (add("Unsqueeze", add("Gather", shape, which), "axis") for which in ("first", "second"))
+    apart, joined = (add("Concat", batch, length, end, axis=0) for end in ("parts", "whole"))
+    places = add("Gather", "places", add("Range", "start", add("Gather", shape, "second"), "second"))
+    x = norm(add("Add", add("Gather", "words", "tokens"), places), "norm")
+    for n in range(layers):
+        q, k, v = (
+            add("Transpose", add("Reshape", linear(x, f"{n}.{part}", width, width), apart), perm=order)
+            for part, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1)), ("value", (0, 2, 1, 3)))
+        )
+        shares = add("Softmax", add("Div", add("MatMul", q, k), "scale"), axis=-1)
+        mixed = add("Reshape", add("Transpose", add("MatMul", shares, v), perm=(0, 2, 1, 3)), joined)
+        x = norm(add("Add", x, linear(mixed, f"{n}.out", width, width)), f"{n}.first")
+        up = linear(x, f"{n}.up", width, 4 * width)
+        erf = add("Add", add("Erf", add("Div", up, "root")), "one")
+        gelu = add("Mul", add("Mul", up, erf), "half")
+        x = norm(add("Add", x, linear(gelu, f"{n}.down", 4 * width, width)), f"{n}.second")
+    nodes.append(node("Identity", [x], ["hidden"]))
+    return model(nodes, {"tokens": (INT64, ("batch", "length"))}, {"hidden": FLOAT}, weights)

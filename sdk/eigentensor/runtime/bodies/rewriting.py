@@ -1,13 +1,15 @@
-"""Bodies made anew: with simpler indices, and with two output axes as one loop, where neighbours are found to be."""
+"""Bodies made anew: with simpler indices, two output axes as one loop or one as several, where neighbours are found."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import prod
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.forms import Form, atom, linear, recombined
+from eigentensor.program.intervals import Interval
 from eigentensor.program.model import Body, Instruction
-from eigentensor.program.ops import REDUCTIONS, Op
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.runtime.bodies.analysis import Analysis
 from eigentensor.runtime.bodies.part import Part
 
 MOST = 8  #: times as long as before a body may become, with what is dropped in the end
@@ -17,11 +19,11 @@ DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
 def join(body: Body, axes: tuple[int, ...]) -> Body:
     """A body that computes the same elements in the same order, with each of these axes in one loop with that before.
 
-    Without axes only its indices are simpler. Raises ValueError if axes cannot be joined: an index would need a
-    constant of more than 32 bits, or the body would become much longer.
+    The axes are those of the body that there is without any: its indices are simpler, and loops that are divided are
+    several. Raises ValueError if axes cannot be joined: an index would need a constant of more than 32 bits, or the
+    body would become much longer.
     """
-    with suppress(ValueError):
-        body = Rewriting(body, body.output_ranges).body()
+    body = _simpler(body)
     for axis in sorted(axes, reverse=True):
         body = _Joining(body, axis).body()
     return body
@@ -30,6 +32,8 @@ def join(body: Body, axes: tuple[int, ...]) -> Body:
 def simple_joins(body: Body) -> tuple[int, ...]:
     """The axes that can be joined without a division: what is read along both is read along one."""
     axes: list[int] = []
+    if any(map(len, _sizes(body))):
+        body = _simpler(body)
     for axis in range(len(body.output_ranges) - 1, 0, -1):
         try:
             joined = _Joining(body, axis).body()
@@ -39,6 +43,45 @@ def simple_joins(body: Body) -> tuple[int, ...]:
             axes.append(axis)
             body = joined
     return tuple(sorted(axes))
+
+
+def _simpler(body: Body) -> Body:
+    sizes = _sizes(body)
+    if any(map(len, sizes)):
+        with suppress(ValueError):
+            split = _Splitting(body, sizes).body()
+            if _divisions(split) < _divisions(body):
+                return split
+    with suppress(ValueError):
+        return Rewriting(body, body.output_ranges).body()
+    return body
+
+
+def _sizes(body: Body) -> list[list[int]]:
+    """For each output loop around a reduction the sizes by which its counter is divided, ascending: each is a multiple
+    of the one before, and the extent one of all."""
+    units: dict[int, tuple[int, int]] = {}  # values that are a loop's counter by so much, and what is added to it
+    found: list[set[int]] = [set() for _ in body.output_ranges]
+    for number, (op, dtype, a, b, _) in enumerate(body.instructions if body.reduce_ranges else ()):
+        if dtype is not DType.INDEX:
+            continue
+        if op is Op.RANGE and a < len(found):
+            units[number] = a, 1
+        elif op in (Op.ADD, Op.SUB) and (a in units) != (b in units):
+            units[number] = units[a if a in units else b]
+        elif op in DIVISIONS and a in units and body.instructions[b].op is Op.CONST:
+            axis, unit = units[a]
+            size = unit * body.instructions[b].integer
+            found[axis].add(size)
+            units[number] = axis, size if op is Op.FLOORDIV else unit
+    chains: list[list[int]] = []
+    for extent, sizes in zip(body.output_ranges, found, strict=True):
+        chain: list[int] = []
+        for size in sorted(sizes):
+            if 1 < size < extent and not extent % size and not size % (chain[-1] if chain else 1):
+                chain.append(size)
+        chains.append(chain)
+    return chains
 
 
 def _divisions(body: Body) -> int:
@@ -186,6 +229,113 @@ class Rewriting:
         """The value of a constant, 0 of anything else."""
         instruction = self.instructions[number]
         return instruction.integer if instruction.op is Op.CONST else 0
+
+
+class _Splitting(Rewriting):
+    """Loops whose counters are divided become several, one for each quotient, so that neighbours are found."""
+
+    def __init__(self, old: Body, sizes: Sequence[Sequence[int]]) -> None:
+        parts = [_parts(extent, of) for extent, of in zip(old.output_ranges, sizes, strict=True)]
+        super().__init__(old, tuple(extent for part in parts for extent, _ in part))
+        self.parts = parts
+        self.first = [sum(map(len, parts[:axis])) for axis in range(len(parts) + 1)]
+        analysis = Analysis(old)
+        self.bounds = dict(enumerate(analysis.extents[analysis.outputs :], len(self.output_ranges)))
+        self.bounds |= dict(enumerate(self.output_ranges))
+
+    def counter(self, instruction: Instruction) -> Form[int]:
+        outputs = len(self.parts)
+        if instruction.a >= outputs:
+            return super().counter(instruction._replace(a=instruction.a - outputs + self.first[-1]))
+        form: Form[int] = Form(0)
+        for place, (_, size) in enumerate(self.parts[instruction.a], self.first[instruction.a]):
+            form = form.plus(super().counter(instruction._replace(a=place)), size)
+        return form
+
+    def _form(self, instruction: Instruction) -> Form[int]:
+        """Of quotients and remainders by constants all that is a multiple is taken out."""
+        if instruction.op not in DIVISIONS:
+            return super()._form(instruction)
+        by, form = self.forms[instruction.b], self.forms[instruction.a]
+        size = by.constant
+        if by.terms or size < 1:
+            return super()._form(instruction)
+        whole, rest = form.split(size)
+        low, high = rest.interval(_Bounds(self))
+        is_quotient = instruction.op is Op.FLOORDIV
+        if low < 0 or high >= size:
+            left = atom(self.index(instruction.op, self.written(rest), self.constant(size)))
+            return whole.plus(left) if is_quotient else left
+        return whole if is_quotient else rest
+
+    def moved(self, instruction: Instruction) -> Instruction:
+        """As in general; a remainder is none where a guard says how often the dividend holds the divisor."""
+        new = super().moved(instruction)
+        if instruction.op is not Op.LOAD or instruction.c == NO_GUARD:
+            return new
+        form = self.forms[instruction.b]
+        facts = list(self.facts(instruction.c))
+        for of, count in form.terms:
+            remainder = self.instructions[of]
+            if remainder.op is Op.FLOORMOD and (size := self.known(remainder.b)) > 0:
+                whole = self.sums.get(remainder.a, atom(remainder.a))
+                low, high = _within(whole, facts)
+                if low // size == high // size and low > -UNKNOWN_SIZE:
+                    form = form.without(of).plus(whole.plus(Form(low // size * size), -1), count)
+        return new._replace(b=self.written(form))
+
+    def facts(self, guard: int, holds: bool = True) -> Iterator[tuple[Form[int], int, int]]:
+        """Forms with the bounds that a condition says they have."""
+        op, _, a, b, _ = self.old.instructions[guard]
+        if op is Op.AND and holds:
+            yield from self.facts(a)
+            yield from self.facts(b)
+        elif (
+            op is Op.CMPNE and self.old.instructions[b].op is Op.CONST and self.old.instructions[b].dtype is DType.BOOL
+        ):
+            yield from self.facts(a, holds != bool(self.old.instructions[b].integer))
+        elif op is Op.CMPLT and a in self.forms and b in self.forms:
+            less, more = self.forms[a], self.forms[b]
+            form = less.plus(more, -1)
+            free = Form(0, form.terms)
+            yield (free, -UNKNOWN_SIZE, -form.constant - 1) if holds else (free, -form.constant, UNKNOWN_SIZE)
+
+
+#: More than any index.
+UNKNOWN_SIZE = 1 << 62
+
+
+def _parts(extent: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Extents and sizes of the loops that a loop becomes, the outermost first."""
+    all_sizes = [1, *sizes]
+    return [(more // size, size) for size, more in zip(all_sizes, [*sizes, extent], strict=True)][::-1]
+
+
+def _within(form: Form[int], facts: Sequence[tuple[Form[int], int, int]]) -> Interval:
+    """What facts about the same terms, or their opposites, leave of a form."""
+    least, most = -UNKNOWN_SIZE, UNKNOWN_SIZE
+    for other, low, high in facts:
+        same, opposite = form.plus(other, -1), form.plus(other)
+        if not same.terms:
+            least, most = max(least, low + same.constant), min(most, high + same.constant)
+        elif not opposite.terms:
+            least, most = max(least, opposite.constant - high), min(most, opposite.constant - low)
+    return least, most
+
+
+class _Bounds:
+    """What is known of each new value: counters and remainders."""
+
+    def __init__(self, of: _Splitting) -> None:
+        self.of = of
+
+    def __getitem__(self, number: int) -> Interval:
+        instruction = self.of.instructions[number]
+        if instruction.op is Op.RANGE:
+            return 0, max(0, self.of.bounds[instruction.a] - 1)
+        if instruction.op is Op.FLOORMOD and (size := self.of.known(instruction.b)) > 0:
+            return 0, size - 1
+        return -UNKNOWN_SIZE, UNKNOWN_SIZE
 
 
 class _Joining(Rewriting):

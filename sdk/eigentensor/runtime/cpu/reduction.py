@@ -9,6 +9,8 @@ from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.expressions import MEMORY, STEP, Text, apply, identity, register
 from eigentensor.runtime.cpu.tile import Tile
 
+STREAM = 1 << 22  #: bytes of a tensor that caches are not taken to hold
+NEAR = 3 << 15  #: bytes that a core's own cache holds until the next tile reads them
 UNROLLED = 1000  #: values of loops that are written out one step after the other
 
 
@@ -217,11 +219,29 @@ class Reductions:
     def _read_square(self, number: int) -> None:
         instruction = self.body.instructions[number]
         kind, stride = register(instruction.dtype, True), self.tile.strides[instruction.b]
+        assert stride is not None  # `is_turnable` has seen it
         for row, column in self.tile.copies(number):
             name = f"square_{self.tile.name(number, row, column)}"
             element = self.tile.value(instruction.b, row, column, False) + (" + at" if self.flat else "")
             self.text.line(f"{kind} {name}[LANES];")
             self.text.line(f"turn_{MEMORY[instruction.dtype]}(p{instruction.a}, {element}, {stride}, {name});")
+            if self._is_stream(number):
+                wide = self.schedule.lanes * self.schedule.columns
+                begin = (wide - column * self.schedule.lanes) * stride + column * self.schedule.lanes**2
+                ahead = f"{element} - at + {begin} + at * {wide}"
+                self.text.line(f"ahead_{MEMORY[instruction.dtype]}(p{instruction.a}, {ahead}, LANES);")
+
+    def _is_stream(self, number: int) -> bool:
+        """Whether what the next tile reads lies behind what this one reads, as one run of memory: while squares of this
+        one are read, that is fetched from its beginning to its end. Many short rows side by side no processor follows.
+        """
+        instruction, s = self.body.instructions[number], self.schedule
+        parameter, stride = self.body.parameters[instruction.a], self.tile.strides[instruction.b]
+        steps = prod(self.analysis.extents[r] for r in self.analysis.loops_of(instruction.b))
+        around = {axis for axis, extent in enumerate(self.body.output_ranges) if extent > 1}
+        is_large = parameter.elements * parameter.dtype.size >= STREAM
+        is_near = s.lanes * s.columns * steps * parameter.dtype.size <= NEAR
+        return is_large and is_near and s.row is None and not s.panel and stride == steps and around == {s.vector}
 
     # Packed values
 

@@ -1,8 +1,9 @@
 """How a CPU runs a program: tables of calls, which the driver goes through on some threads."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from math import prod
 from types import MappingProxyType
@@ -40,7 +41,7 @@ class Table:
         threads: int | None = None,
         into: Arrays = MappingProxyType({}),
     ) -> None:
-        """`into` is memory for results, by number of buffer: of others it is new in each run."""
+        """`into` is memory for results, by number of buffer: of others it is new in each run, or nobody holds it."""
         self.program, self.into = program, into
         self.compiled = kernels.compiled
         self.threads = threads or processors()
@@ -55,6 +56,7 @@ class Table:
         self.no_states = self.shared.keys() - self.plan.carried - self.plan.swapped
         self.turn = self.last = 0  #: of the next iteration, and of the one before
         self.results: dict[int, NDArray[Any]] = {}  #: memory of the program's results, by number
+        self.made: dict[int, NDArray[Any]] = {}  #: of that what was made here
         self._lay_out()
 
     def bind(self, arrays: Arrays) -> None:
@@ -124,8 +126,17 @@ class Table:
 
     def _empty(self, numbers: Iterable[int]) -> Arrays:
         """Memory for results of the program, where the calls write them."""
-        memories = ((number, self.into.get(number)) for number in numbers)
-        return self._point({n: empty(*self.types[n]) if memory is None else memory for n, memory in memories})
+        wanted = list(numbers)
+        for number in wanted:
+            self.results.pop(number, None)
+        made = {number: self._room(number) for number in wanted if number not in self.into}
+        self.made |= made
+        return self._point({**made, **{number: self.into[number] for number in wanted if number in self.into}})
+
+    def _room(self, number: int) -> NDArray[Any]:
+        """New memory; or that of the run before, if nobody holds its results any more: a system clears what is new."""
+        before = self.made.pop(number, None)
+        return before if before is not None and holders(before) == alone() else empty(*self.types[number])
 
     @cached_property
     def types(self) -> dict[int, tuple[Any, int]]:
@@ -186,6 +197,18 @@ class Table:
             return self.results[number].view(STORAGE[dtype])
         start = self.plan.offsets[buffer - len(self.program.buffers)]
         return self.memory[start : start + elements * dtype.size].view(STORAGE[dtype])
+
+
+def holders(array: NDArray[Any]) -> tuple[int, int]:
+    """How many references there are to an array, and to its memory: views of it have that alone."""
+    return sys.getrefcount(array), sys.getrefcount(array.base)
+
+
+@cache
+def alone() -> tuple[int, int]:
+    """The `holders` of an array that one local variable holds."""
+    array = empty(np.uint8, 1)
+    return holders(array)
 
 
 def grain(units: int, evaluations: int, threads: int) -> int:

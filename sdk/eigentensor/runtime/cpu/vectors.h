@@ -199,6 +199,7 @@ typedef INDEX xv __attribute__((ext_vector_type(LANES)));
     } \
     EACH r[l] = ENTER(x[l]); \
   } \
+  FN void ahead_##NAME(const S *p, i64 i, i64 s) { EACH __builtin_prefetch(AT(p, i + l * s, S)); } \
   FN void put_##NAME(S *p, i64 i, T##v a) { *(S##_##NAME *)(p + i) = LEAVE(a); } \
   FN void scatter_##NAME(S *p, i64 i, i64 s, T##v a) { S##v r = LEAVE(a); EACH p[i + l * s] = r[l]; }
 MEMORY_VECTOR(u8, b, b, ENTER_bv, LEAVE_bv)
