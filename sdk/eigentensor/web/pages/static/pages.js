@@ -73,7 +73,7 @@ function drawAll() {
   if (window.uPlot) document.querySelectorAll("figure[data-chart]").forEach(draw);
 }
 
-document.addEventListener("DOMContentLoaded", drawAll);
+document.addEventListener("DOMContentLoaded", () => requestAnimationFrame(() => setTimeout(drawAll))); // words first
 document.addEventListener("htmx:afterSettle", drawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 let resizing;
