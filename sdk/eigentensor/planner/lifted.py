@@ -70,7 +70,7 @@ class _Lifting:
         self._shape_of_result = body.output_ranges
         (self._body, self._cut), self._tensors = cut(body), tensors
         self._steps = [self._body.instructions[r.extent].integer for r in self._body.reduce_ranges]
-        self._extents = (*body.output_ranges, *self._steps)
+        self._extents = (*self._body.output_ranges, *self._steps)
         self._axes: list[tuple[int, ...]] = []  # of each value: the reduce ranges it depends on
         self._nodes: list[Node | None] = []
         self._forms: list[Affine[int] | None] = []  # of each index: a sum of multiples of ranges

@@ -20,9 +20,10 @@ from eigentensor.program.ops import COMPARISONS, REDUCTIONS, Op
 Values = NDArray[Any]
 Doubles = NDArray[np.float64]
 _LEAVES = frozenset({Form.INPUT, Form.WEIGHT, Form.STATE})
-#: What NumPy has as views of another array, and how many products of a sum take as long as an element.
+#: How many products of a sum take as long as an element, and how many elements as long as one of a function.
+_PRODUCTS, _FUNCTION = 8, 16
+#: What NumPy has as views of another array.
 _VIEWS = frozenset({Form.EXPAND, Form.PERMUTE, Form.SHRINK, Form.FLIP, Form.COUNTER, Form.CONTIGUOUS, Op.CONST})
-_PRODUCTS = 8
 _erfc = np.frompyfunc(erfc, 1, 1)
 
 
@@ -90,17 +91,17 @@ def evaluated(roots: Sequence[Node], tensors: Mapping[str, Values], variables: M
 
 
 def largest_and_all(roots: Sequence[Node]) -> tuple[int, int]:
-    """How many elements the largest tensor has that evaluating nodes makes, and all of them: time goes with these. What
-    only repeats or moves another one has none; sums of products, which are never made, count by what they take."""
+    """How many elements the largest tensor has that evaluating nodes makes, and all of them, in those of a sum: time
+    goes with these. What only repeats or moves another tensor has none; products that are never made count in part."""
     order = list(walk(*roots))
-    fused, sizes = _factors_of_sums(order, roots), [0]
-    work = 0
+    fused, largest, work = _factors_of_sums(order, roots), 0, 0
     for n in order:
         if id(n) in fused:
             work += n.elements // _PRODUCTS
         elif n.op not in _VIEWS and (n.op is not Form.RESHAPE or n.src[0].op in _VIEWS):
-            sizes.append(n.elements)
-    return max(sizes), work + sum(sizes)
+            largest = max(largest, n.elements)
+            work += n.elements * (_FUNCTION if n.op is Form.FUNCTION else 1)
+    return largest, work
 
 
 def _factors_of_sums(order: Sequence[Node], roots: Sequence[Node]) -> set[int]:

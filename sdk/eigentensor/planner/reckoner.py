@@ -17,7 +17,7 @@ from eigentensor.planner.sample import Sample, Values
 from eigentensor.planner.spots import at_spots, evaluations, parts, spots
 from eigentensor.program.bounds import steps_of
 from eigentensor.program.cost import costs
-from eigentensor.program.model import Body, Program
+from eigentensor.program.model import Body, Kind, Program
 from eigentensor.regions.boxes import Box, Shape, slices, volume
 from eigentensor.runtime.cpu.schedule import Target
 from eigentensor.runtime.cpu.toolchain import Toolchain
@@ -65,11 +65,12 @@ class Reckoner:
             self._spots[shapes] = spots(program, EVALUATIONS)
         require_few(program, boxes := self._spots[shapes])
         found = at_spots(program, {b.name: tensors[b.name] for b in program.buffers if b.name}, boxes)
-        named = dict(zip((*graph.outputs, *graph.states), zip(graph.roots, exact(), strict=True), strict=True))
+        names = [*((Kind.OUTPUT, name) for name in graph.outputs), *((Kind.STATE, name) for name in graph.states)]
+        named = dict(zip(names, zip(graph.roots, exact(), strict=True), strict=True))
         return max(
             max_relative_error(root.dtype, values, true[slices(box)], usually(true) if root.dtype.is_float else None)
             for result, of, arrays in zip(program.results, boxes, found, strict=True)
-            for root, true in (named[result.name],)
+            for root, true in (named[result.kind, result.name],)
             for box, values in zip(of, arrays, strict=True)
         )
 

@@ -14,7 +14,7 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.binding import bind
 from eigentensor.program.cost import body_cost
 from eigentensor.program.model import Program
-from eigentensor.regions.boxes import Box, Shape, extents_of_box, merged, reshaped, slices, volume, whole_box
+from eigentensor.regions.boxes import Box, Shape, merged, reshaped, slices, volume, whole_box
 from eigentensor.regions.dependence import shape_of
 from eigentensor.regions.needs import needed
 
@@ -106,8 +106,7 @@ def _at(box: Box, shape: Shape, loops: Shape) -> Box:
 
 def _numbers(box: Box, shape: Shape) -> Values:
     """The numbers of a box's elements in row-major order of the whole tensor."""
-    if not box:
-        return np.zeros(1, np.int64)
-    lows = [low for low, _ in box]
-    grids = np.indices(extents_of_box(box)).reshape(len(box), -1)
-    return np.asarray(np.ravel_multi_index(tuple(grids + np.array(lows).reshape(-1, 1)), shape))
+    numbers = np.zeros((), np.int64)
+    for (low, high), extent in zip(box, shape, strict=True):
+        numbers = numbers[..., np.newaxis] * extent + np.arange(low, high + 1)
+    return np.asarray(numbers.reshape(-1))
