@@ -112,12 +112,15 @@ def gateway_pages(crowd: Crowd, program: str) -> Iterator[tuple[str, str]]:
 def list_pages(crowd: Crowd) -> Iterator[tuple[str, str]]:
     """The same of lists, as people look through them."""
     deep = crowd.block_of(crowd.tasks // 100)
-    yield "newest", "/tasks?n={n}"
-    yield "in the middle", f"/tasks?cursor={crowd.block_of(crowd.tasks // 2)}-{{n}}"
-    yield "at the end", f"/tasks?cursor={deep}-{{n}}"
-    yield "in one state, deep", f"/tasks?state=final&cursor={deep}-{{n}}"
-    yield "of a client and an operator", f"/tasks?client={crowd.client_of_many}&executor={crowd.operator(7)}&n={{n}}"
-    yield "of a program, in one state", f"/tasks?program={crowd.program(11).hex()}&state=final&n={{n}}"
+    yield "a list, newest", "/tasks?n={n}"
+    yield "a list, in the middle", f"/tasks?cursor={crowd.block_of(crowd.tasks // 2)}-{{n}}"
+    yield "a list, at the end", f"/tasks?cursor={deep}-{{n}}"
+    yield "a list, in one state, deep", f"/tasks?state=final&cursor={deep}-{{n}}"
+    yield (
+        "a list, of a client and an operator",
+        f"/tasks?client={crowd.client_of_many}&executor={crowd.operator(7)}&n={{n}}",
+    )
+    yield "a list, of a program, in one state", f"/tasks?program={crowd.program(11).hex()}&state=final&n={{n}}"
 
 
 def uploaded(url: str, folder: Path) -> str:
@@ -137,7 +140,7 @@ def measure_gateway(browser: Browser, crowd: Crowd, folder: Path, loads: int, st
     place = Place(crowd, stack.enter_context(httpx.Client(base_url=url, timeout=600)), running, settings.database_url)
     catch_up(place)
     for name, asked in list_pages(crowd):
-        answered(place, f"gateway  list of {crowd.tasks:,} tasks, {name}", asked)
+        answered(place, f"gateway  {name}", asked)
     program = uploaded(url, folder / "store")
     place.http.get(f"/programs/{program}/paths")  # which takes seconds, once
     for name, asked in gateway_pages(crowd, program):
@@ -166,7 +169,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the gateway's data stay, not to be read again")
     arguments = parser.parse_args()
     load, processors = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    sys.stdout.write(f"{processors} processors, on which {load:.1f} others wait or run\n")
+    sys.stdout.write(f"{processors} processors, on which {load:.1f} others wait or run; {arguments.tasks:,} tasks\n")
     with chromium() as browser, tempfile.TemporaryDirectory(prefix="bench-pages-") as place, ExitStack() as stack:
         home = Path(place)
         crowd, folder = Crowd(arguments.tasks), arguments.folder or home
