@@ -130,7 +130,7 @@ def test_programs_of_strangers_are_shown_as_text_or_refused(
     page = httpx.get(f"{url}/programs/{root}?call=999", headers={"Accept": "text/html"})
     assert page.status_code == 404 and "calls" in page.text
     missing = httpx.get(f"{url}/programs/{'3f' * 32}", headers={"Accept": "text/html"})
-    assert missing.status_code == 404 and "no blob" in missing.text
+    assert missing.status_code == 404 and "No blob" in missing.text
 
 
 def test_sliders_answer_as_the_command_does_and_without_scripts(

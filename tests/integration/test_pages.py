@@ -87,7 +87,7 @@ def test_every_page_looks_well_says_what_it_should_asks_nobody_else_and_needs_no
             expect(visit.page.locator("main")).to_contain_text(words)
             faults += visit.looks_well(thorough=thorough)
     with visiting(browser, f"{url}/tasks/{'3f' * 32}") as visit:
-        expect(visit.page.locator("h1")).to_contain_text("no task 3f3f")
+        expect(visit.page.locator("h1")).to_contain_text("No task 3f3f")
         visit.faults.clear()  # the console tells of the status
         faults += visit.looks_well(thorough=thorough)
     assert faults == []

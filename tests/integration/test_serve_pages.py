@@ -234,7 +234,7 @@ def test_pages_look_well_and_ask_nobody_else(at: Visit, url: str, thorough: bool
         looked_at(at, thorough)
     at.quiet = True  # a browser says that it was refused
     assert opened(at, "/apps/nothing").status == 404
-    expect(at.page.locator("h1")).to_contain_text("there is no app")
+    expect(at.page.locator("h1")).to_contain_text("There is no app")
     assert opened(at, "/tasks?state=asleep").status == 400
 
 

@@ -5,10 +5,11 @@ import re
 import socket
 import threading
 import time
+from typing import Annotated
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.testclient import TestClient
 from starlette.responses import Response
 
@@ -34,6 +35,14 @@ def browser() -> TestClient:
     @app.get("/tasks/{name}")
     def read(request: Request, name: str) -> Response:
         raise TaskNotFound(f"no task {name}", fix="Wait for it.")
+
+    @app.get("/lists")
+    def listed(
+        state: Annotated[str | None, Query(pattern="^(open|final)$")] = None,
+        client: Annotated[str | None, Query(pattern="^0x[0-9a-fA-F]{40}$|^$")] = None,
+        program: Annotated[str | None, Query(pattern="^(0x)?[0-9a-f]{64}$")] = None,
+    ) -> Response:
+        return Response()
 
     @app.get("/")
     def first(request: Request, many: int = 0) -> Response:
@@ -87,13 +96,28 @@ def test_what_others_name_is_text(browser: TestClient) -> None:
 def test_a_refusal_is_a_page_for_browsers_and_a_problem_for_others(browser: TestClient) -> None:
     page = browser.get("/tasks/3f", headers=HTML)
     assert page.status_code == 404 and page.headers["content-type"].startswith("text/html")
-    assert all(text in page.text for text in ("no task 3f", "Wait for it.", "TaskNotFound"))
+    assert all(text in page.text for text in ("No task 3f", "Wait for it.", "TaskNotFound"))
     assert '<a href="/tasks" aria-current="page">' in page.text
     assert browser.get("/tasks/3f").json()["code"] == "TaskNotFound"
     assert browser.get("/?many=x", headers=HTML).headers["content-type"].startswith("text/html")
     assert browser.get("/nowhere", headers=HTML).headers["content-type"].startswith("text/html")
     assert browser.get("/nowhere").headers["content-type"] == problems.MEDIA_TYPE
     assert browser.get("/v1/nowhere", headers=HTML).headers["content-type"] == problems.MEDIA_TYPE
+    assert "There is nothing at /nowhere" in browser.get("/nowhere", headers=HTML).text
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("state=asleep", "state: has to be one of open, final"),
+        ("client=0x12", "client: has to be 0x and 40 hex digits"),
+        ("program=ab", "program: has to be 64 hex digits"),
+    ],
+)
+def test_what_is_wrong_in_a_query_is_said_in_words(browser: TestClient, query: str, says: str) -> None:
+    assert browser.get(f"/lists?{query}").json()["detail"] == f"query.{says}"
+    assert says.capitalize() in browser.get(f"/lists?{query}", headers=HTML).text
+    assert browser.get("/lists?client=").status_code == 200
 
 
 def test_a_page_that_many_look_at_is_made_once_as_long_as_nothing_happened() -> None:

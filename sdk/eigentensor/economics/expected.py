@@ -4,8 +4,9 @@
 of a watcher. `a` is the probability that a stranger answers, `c = 1 − (1 − a)(1 − w)` that a lie is convicted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from math import comb, exp
 from typing import Any, Literal
 
@@ -23,19 +24,10 @@ class Expectation:
         self.answer, self.challenge, self.defend = GAS_ANSWER * gas, GAS_CHALLENGE * gas, GAS_DEFEND * gas
         self.spent = (GAS_ACCEPT + GAS_COMMIT) * gas
         self.awake = share + (1 - share) * x.diligence
-        self.answers = list(self._answers())
+        self.answers = _answers(x.verifiers, self.awake, share)
         self.a = x.rate * sum(p for _, strangers, p in self.answers if strangers)
         self.c = 1 - (1 - self.a) * (1 - x.watch)
         self.half = (1 - BURNED) * self.m.s
-
-    def _answers(self) -> Iterator[tuple[int, int, float]]:
-        """(own, strangers, probability) of the answers to a drawn task."""
-        n, most = self.x.verifiers, CANDIDATES * self.x.verifiers
-        fewer = [_binomial(k, most, self.awake) for k in range(n)]
-        rho = self.share / self.awake if self.awake else 0.0
-        for count, p in enumerate([*fewer, 1 - sum(fewer)]):
-            for own in range(count + 1):
-                yield own, count - own, p * _binomial(own, count, rho)
 
     def drawn(self, value: float = 1.0) -> float:
         """What a value comes to that is due only if the task is drawn; without one, how likely that is."""
@@ -154,9 +146,12 @@ class Expectation:
 
 def expected(x: Situation, agent: Agent) -> float:
     """The payoff per task of a named agent's party. KeyError for a mixture, which has no closed form here."""
+    return _brings(Expectation(x, x.share if agent.owns else 0.0), agent)
+
+
+def _brings(e: Expectation, agent: Agent) -> float:
     if AGENTS.get(agent.name) != agent:
         raise KeyError(agent.name)
-    e = Expectation(x, x.share if agent.owns else 0.0)
     formula = "colluding" if agent.name == "lazy" else agent.name.replace(" ", "_").replace("-", "_")
     value: float = getattr(e, formula)()
     return value
@@ -166,6 +161,19 @@ def baseline(x: Situation, agent: Agent) -> float:
     """What the agent's party expects if it is honest, too; a challenger that challenges nothing wrong has 0."""
     e = Expectation(x, 0.0)
     return {"executor": e.honest(), "verifiers": e.verifying(), "client": e.served(), "challengers": 0.0}[agent.party]
+
+
+@lru_cache(maxsize=1024)
+def _answers(verifiers: int, awake: float, share: float) -> tuple[tuple[int, int, float], ...]:
+    """(own, strangers, probability) of the answers to a drawn task, of candidates of which so many are awake."""
+    most = CANDIDATES * verifiers
+    fewer = [_binomial(k, most, awake) for k in range(verifiers)]
+    rho = share / awake if awake else 0.0
+    return tuple(
+        (own, count - own, p * _binomial(own, count, rho))
+        for count, p in enumerate([*fewer, 1 - sum(fewer)])
+        for own in range(count + 1)
+    )
 
 
 def _binomial(k: int, n: int, p: float) -> float:
@@ -182,8 +190,8 @@ def advantage(x: Situation, agent: Agent) -> float:
 
 def worst_cheat(x: Situation) -> tuple[Agent, float]:
     """The way to a wrong result that costs least, and what its author expects of it."""
-    agent = max(CHEATS, key=lambda cheat: expected(x, cheat))
-    return agent, expected(x, agent)
+    seats = {False: Expectation(x, 0.0), True: Expectation(x, x.share)}
+    return max(((agent, _brings(seats[agent.owns], agent)) for agent in CHEATS), key=lambda of: of[1])
 
 
 def break_even(x: Situation, agent: Agent, of: Quantity, low: float, high: float) -> float | None:
@@ -216,11 +224,11 @@ def capital_ratio(x: Situation) -> float | None:
 
 
 def root(of: Callable[[float], float], low: float, high: float) -> float | None:
-    """Where a monotone function changes its sign."""
+    """Where a monotone function changes its sign, to nine digits or decimals."""
     rising = of(high) > 0
     if (of(low) > 0) == rising:
         return None
-    for _ in range(60):
+    while high - low > 1e-9 * max(1.0, abs(high)):
         middle = (low + high) / 2
         low, high = (low, middle) if (of(middle) > 0) == rising else (middle, high)
     return high

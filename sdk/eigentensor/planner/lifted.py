@@ -5,11 +5,13 @@ calls can be found: loops become axes, loads become views of buffers or gathers,
 """
 
 from collections.abc import Sequence
+from math import prod
 
 from eigentensor.errors import CaptureError
 from eigentensor.graph.node import Form, Graph, Node, constant, counter, data, leaf, node
 from eigentensor.lowering.build import NAME as FINGERPRINT
 from eigentensor.numerics.dtypes import DType
+from eigentensor.planner.settled import cut
 from eigentensor.planner.views import INDEX, Shape, shaped, view, windows
 from eigentensor.program.forms import Bound
 from eigentensor.program.forms import Form as Affine
@@ -59,12 +61,16 @@ def needed(program: Program, ends: set[int]) -> list[int]:
 
 
 class _Lifting:
-    """A body on tensors. A value has an axis for each output range, then one for each reduce range it depends on."""
+    """A body on tensors, cut where its indices divide. A value has an axis for each output range, then one for each
+    reduce range it depends on."""
 
     def __init__(self, body: Body, tensors: Sequence[Node]) -> None:
-        self._body, self._tensors = body, tensors
-        self._steps = [self._constant(r.extent) for r in body.reduce_ranges]
-        self._extents = (*body.output_ranges, *self._steps)
+        if any(body.instructions[r.extent].op is not Op.CONST for r in body.reduce_ranges):
+            raise CaptureError("how many terms a sum has is computed")
+        self._shape_of_result = body.output_ranges
+        (self._body, self._cut), self._tensors = cut(body), tensors
+        self._steps = [self._body.instructions[r.extent].integer for r in self._body.reduce_ranges]
+        self._extents = (*self._body.output_ranges, *self._steps)
         self._axes: list[tuple[int, ...]] = []  # of each value: the reduce ranges it depends on
         self._nodes: list[Node | None] = []
         self._forms: list[Affine[int] | None] = []  # of each index: a sum of multiples of ranges
@@ -73,13 +79,7 @@ class _Lifting:
         """What the body computes, with its output ranges as axes."""
         for instruction in self._body.instructions:
             self._lift(instruction)
-        return self._as_node(len(self._nodes) - 1, ())
-
-    def _constant(self, number: int) -> int:
-        instruction = self._body.instructions[number]
-        if instruction.op is not Op.CONST:
-            raise CaptureError("how many terms a sum has is computed")
-        return instruction.integer
+        return shaped(self._as_node(len(self._nodes) - 1, ()), self._shape_of_result)
 
     def _shape(self, axes: Sequence[int]) -> Shape:
         return (*self._body.output_ranges, *(self._steps[axis] for axis in axes))
@@ -215,11 +215,21 @@ class _Lifting:
         own = [n for n, r in enumerate(self._body.reduce_ranges) if r.reduction == i.c]
         kept = tuple(sorted({axis for v in i.values for axis in self._axes[v]} - set(own)))
         axes = (*kept, *own)
-        term = [self._as_node(v, axes) for v in i.values]
-        ends = tuple(range(len(self._shape(kept)), len(self._shape(axes))))
+        shape = (*self._shape(kept), *self._whole(own))
+        term = [shaped(self._as_node(v, axes), shape) for v in i.values]
+        ends = tuple(range(len(self._shape(kept)), len(shape)))
         if i.op is Op.REDUCE_MULACC:
             return kept, node(Op.REDUCE_ADD, node(Op.MUL, *term), arg=ends)
         (value,) = term
         if i.op is Op.REDUCE_ADD and i.dtype.is_float:
             value = node(Form.ROUNDED, value)
         return kept, node(i.op, value, arg=ends)
+
+    def _whole(self, axes: Sequence[int]) -> Shape:
+        """The extents of all reduce ranges of a reduction before they were cut."""
+        whole, first = list[int](), -len(self._body.output_ranges)
+        for parts in self._cut:
+            if first in axes:
+                whole.append(prod(parts))
+            first += len(parts)
+        return tuple(whole)

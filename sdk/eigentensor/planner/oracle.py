@@ -20,6 +20,10 @@ from eigentensor.program.ops import COMPARISONS, REDUCTIONS, Op
 Values = NDArray[Any]
 Doubles = NDArray[np.float64]
 _LEAVES = frozenset({Form.INPUT, Form.WEIGHT, Form.STATE})
+#: How many products of a sum take as long as an element, and how many elements as long as one of a function.
+_PRODUCTS, _FUNCTION = 8, 16
+#: What NumPy has as views of another array.
+_VIEWS = frozenset({Form.EXPAND, Form.PERMUTE, Form.SHRINK, Form.FLIP, Form.COUNTER, Form.CONTIGUOUS, Op.CONST})
 _erfc = np.frompyfunc(erfc, 1, 1)
 
 
@@ -84,6 +88,20 @@ def evaluated(roots: Sequence[Node], tensors: Mapping[str, Values], variables: M
             if not left[id(s)]:
                 known.pop(id(s), None)
     return [known[id(root)] for root in roots]
+
+
+def largest_and_all(roots: Sequence[Node]) -> tuple[int, int]:
+    """How many elements the largest tensor has that evaluating nodes makes, and all of them, in those of a sum: time
+    goes with these. What only repeats or moves another tensor has none; products that are never made count in part."""
+    order = list(walk(*roots))
+    fused, largest, work = _factors_of_sums(order, roots), 0, 0
+    for n in order:
+        if id(n) in fused:
+            work += n.elements // _PRODUCTS
+        elif n.op not in _VIEWS and (n.op is not Form.RESHAPE or n.src[0].op in _VIEWS):
+            largest = max(largest, n.elements)
+            work += n.elements * (_FUNCTION if n.op is Form.FUNCTION else 1)
+    return largest, work
 
 
 def _factors_of_sums(order: Sequence[Node], roots: Sequence[Node]) -> set[int]:
@@ -214,14 +232,14 @@ def _narrow(dtype: DType, x: Values) -> Values:
 
 
 @np.errstate(all="ignore")
-def max_relative_error(dtype: DType, result: Values, exact: Values) -> float:
+def max_relative_error(dtype: DType, result: Values, exact: Values, usual: float | None = None) -> float:
     """The largest |result - exact| / max(|exact|, the root mean square of all that is exact) over a tensor's elements.
 
     That is relative where an element is large. Where cancellation leaves little of it the error counts in units of what
     the tensor usually holds, as in normwise bounds (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
     section 3.1): a number that depends neither on the scale of a tensor nor on how many elements it has. Infinities and
     NaN must be where they are in `exact`, integers and bools equal, or the error is infinite. A tensor without elements
-    has none.
+    has none. Of a part of a tensor `usual` is what `usually` says of all of it.
     """
     if not dtype.is_float:
         return 0.0 if np.array_equal(result, exact) else float("inf")
@@ -232,4 +250,11 @@ def max_relative_error(dtype: DType, result: Values, exact: Values) -> float:
     values, true = values[finite], exact[finite]
     if not true.size or np.array_equal(values, true):
         return 0.0
-    return float(np.max(np.abs(values - true) / np.maximum(np.abs(true), sqrt(float(np.mean(true**2))))))
+    return float(np.max(np.abs(values - true) / np.maximum(np.abs(true), usually(true) if usual is None else usual)))
+
+
+@np.errstate(all="ignore")
+def usually(exact: Values) -> float:
+    """The root mean square of all that is finite in a tensor of floats; 0 if nothing is."""
+    finite = exact[np.isfinite(exact)]
+    return sqrt(float(np.mean(finite**2))) if finite.size else 0.0

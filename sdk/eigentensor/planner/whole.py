@@ -8,8 +8,9 @@ from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Graph
 from eigentensor.planner.lifted import lifted, needed, wanted
 from eigentensor.planner.plan import TOLERANCE, Plan, Planner
-from eigentensor.planner.reckoner import Reckoner, require_small
+from eigentensor.planner.reckoner import Reckoner, require_exact, require_small
 from eigentensor.planner.recognised import recognised
+from eigentensor.planner.settled import settled
 from eigentensor.program.model import Body, Program
 
 PATHS = 32  #: programs that are looked at for each block
@@ -20,7 +21,7 @@ SLACK = 2  #: times its own error that paths of a program may err
 
 def planned(program: Program, seconds: float) -> Plan:
     """The paths from a valid program's graph, with reckoned times and with errors on random inputs, found in so many
-    seconds of a processor. What the fingerprint takes is left out.
+    seconds of a processor. Variables have their greatest values; what the fingerprint takes is left out.
 
     A path may err by TOLERANCE, or twice as much as the program itself. Raises CaptureError for a program whose graph
     is not found, LimitError for one that is too large, or takes longer.
@@ -35,7 +36,8 @@ def planned(program: Program, seconds: float) -> Plan:
         raise LimitError(f"it has {len(program.calls):,} calls; of at most {CALLS} a plan is made")
     require_small(program)
     meter = Reckoner()
-    graph = _graph(program, meter)
+    graph = _graph(settled(program), meter)
+    require_exact(graph)
     planner = Planner(graph, meter, most=PATHS)
     own = meter.error(lower(graph, fingerprint=False), graph, planner.sample, lambda: planner.exact)
     planner.tolerance = max(TOLERANCE, SLACK * own)

@@ -1,5 +1,7 @@
 """Errors on the wire: RFC 9457 problems with the words of the error tree."""
 
+import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -57,6 +59,8 @@ STATUS: dict[type[EigenTensorError], HTTPStatus] = {
     errors.AppNotFound: HTTPStatus.NOT_FOUND,
 }
 TOO_LARGE = errors.BlobTooLarge.__name__  #: the code of a body over the limit
+#: Patterns of one of some names, and of so many hex digits.
+_NAMES, _DIGITS = re.compile(r"\^\(([a-z|]+)\)\$"), re.compile(r"\^(0x|\(0x\)\?)\[0-9a-f(?:A-F)?\]\{(\d+)\}\$")
 _log = structlog.get_logger(__name__)
 
 
@@ -93,6 +97,18 @@ def fault(method: str, path: str, error: Exception) -> JSONResponse:
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Bug", "This service has a fault; its log says more.")
 
 
+def _said(error: Mapping[str, Any]) -> str:
+    """What a value was expected to be: of patterns that people meet in words."""
+    if error["type"] != "string_pattern_mismatch":
+        return str(error["msg"])
+    pattern = error["ctx"]["pattern"].removesuffix("|^$")  # or nothing
+    if names := _NAMES.fullmatch(pattern):
+        return f"has to be one of {names[1].replace('|', ', ')}"
+    if digits := _DIGITS.fullmatch(pattern):
+        return f"has to be {'0x and ' if digits[1] == '0x' else ''}{digits[2]} hex digits"
+    return f"has to be as the pattern {pattern} says"
+
+
 class Heads:
     """Refuses what no path and no query of these services has, and what stands behind them cannot take."""
 
@@ -119,14 +135,18 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
-        detail = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+        detail = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_said(e)}" for e in error.errors()[:5])
         return problem(HTTPStatus.BAD_REQUEST, "BadRequest", detail)
 
     @app.exception_handler(HTTPException)
-    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers) if error.headers else None
-        code = TOO_LARGE if error.status_code == 413 else HTTPStatus(error.status_code).name
-        return problem(error.status_code, code, str(error.detail), headers=headers)
+        code, detail = HTTPStatus(error.status_code).name, str(error.detail)
+        if error.status_code == 413:
+            code = TOO_LARGE
+        elif (error.status_code, detail) == (404, HTTPStatus.NOT_FOUND.phrase):
+            detail = f"there is nothing at {request.url.path}"
+        return problem(error.status_code, code, detail, headers=headers)
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, __: ClientDisconnect) -> JSONResponse:

@@ -56,6 +56,7 @@ def _shown(site: Site, handler: _Handler) -> _Handler:
         if not wants_page(request) or answer.media_type != problems.MEDIA_TYPE:
             return answer
         problem = {"fix": "", **json.loads(bytes(answer.body))}
+        problem["detail"] = problem["detail"].removeprefix("query.")
         page = site.page(request, "error.html", answer.status_code, problem=problem)
         kept = ("www-authenticate", "retry-after", "allow", "connection")
         page.headers.update({name: answer.headers[name] for name in kept if name in answer.headers})

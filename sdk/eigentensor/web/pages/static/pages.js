@@ -46,7 +46,7 @@ function draw(figure) {
       fill: bars ? strokes[(i - 1) % strokes.length] : undefined,
       width: bars ? 0 : 1.5,
       spanGaps: !bars,
-      points: { show: data[0].length < 3 },
+      points: { show: data[i].filter((value) => value !== null).length < 3 },
       paths: bars ? uPlot.paths.bars({ size: [i === 1 ? 0.85 : 0.4, 24] }) : undefined,
     },
   );
@@ -73,7 +73,7 @@ function drawAll() {
   if (window.uPlot) document.querySelectorAll("figure[data-chart]").forEach(draw);
 }
 
-document.addEventListener("DOMContentLoaded", drawAll);
+document.addEventListener("DOMContentLoaded", () => requestAnimationFrame(() => setTimeout(drawAll))); // words first
 document.addEventListener("htmx:afterSettle", drawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 let resizing;
