@@ -139,10 +139,8 @@ def _move(session: Session, table: Table, before: Iterable[Added], now: Iterable
     known: set[tuple[Any, ...]] = set()
     for some in chunks({key[0] for key in changed}):
         known.update(map(tuple, session.execute(sa_select(*keys).where(keys[0].in_(some))).all()))
-    new = [
-        dict(zip(table.columns.keys(), (*key, *changed[key]), strict=True)) for key in sorted(changed.keys() - known)
-    ]
-    if new:
+    names = table.columns.keys()
+    if new := [dict(zip(names, (*key, *changed[key]), strict=True)) for key in sorted(changed.keys() - known)]:
         session.execute(insert(table), new)
     # Names of parameters are not those of columns: SQLAlchemy would take them for what is to be set.
     others = [f"_{name}" for name in names]
