@@ -114,7 +114,8 @@ def _rows(session: Session, tasks: Iterable[str]) -> Iterator[Mapping[str, Any]]
     names = ("executor", "state", "paid_gwei", "posted_block", "price_gwei", "ended_block", "burned_gwei")
     columns = [_TASKS.c[name] for name in names]
     for some in chunks(tasks):
-        yield from session.execute(sa_select(*columns).where(_TASKS.c.task.in_(some))).mappings()
+        for row in session.execute(sa_select(*columns).where(_TASKS.c.task.in_(some))).all():
+            yield dict(zip(names, row, strict=True))
 
 
 def _to_tally(row: Mapping[str, Any]) -> Iterator[Added]:

@@ -215,15 +215,18 @@ class Queries:
         return self._summed(first, size) if first % SPAN == size % SPAN == 0 else self._listed(first, size)
 
     def _summed(self, first: int, size: int) -> dict[int, Bucket]:
-        number = (col(SpanRow.span) // (size // SPAN)).label("bucket")
-        sums = (SpanRow.posted, SpanRow.priced, SpanRow.price_gwei, SpanRow.ended, SpanRow.final, SpanRow.burned_gwei)
-        query = select(number, *(func.sum(column) for column in sums)).where(col(SpanRow.span) >= first // SPAN)
+        number, which = (col(SpanRow.span) // (size // SPAN)).label("bucket"), col(SpanRow.span) >= first // SPAN
+        begun = select(number, func.sum(SpanRow.posted), func.sum(SpanRow.priced), func.sum(SpanRow.price_gwei))
+        over = select(number, func.sum(SpanRow.ended), func.sum(SpanRow.final), func.sum(SpanRow.burned_gwei))
         buckets: dict[int, Bucket] = {}
         with self._store.session() as session:
-            for at, posted, priced, price, ended, final, burned in session.exec(query.group_by("bucket")).all():
-                if posted or ended:
-                    mean = int(price) / int(priced) if priced else None
-                    buckets[at] = Bucket(int(posted), mean, int(ended), int(final), int(burned))
+            for at, many, priced, price in session.exec(begun.where(which).group_by("bucket")).all():
+                if many:
+                    buckets[at] = Bucket(int(many), int(price) / int(priced) if priced else None)
+            for at, many, finals, gone in session.exec(over.where(which).group_by("bucket")).all():
+                if many:
+                    known = buckets.get(at, Bucket())
+                    buckets[at] = known._replace(ended=int(many), final=int(finals), burned=int(gone))
         return buckets
 
     def _listed(self, first: int, size: int) -> dict[int, Bucket]:
