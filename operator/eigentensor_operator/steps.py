@@ -1,6 +1,7 @@
 """Doing what the machine asks for: each step blocks, and comes back as the event that tells how it ended."""
 
 import secrets
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -50,7 +51,7 @@ _MOST = 200  # the longest text of a published reason
 _LOADED = 4  # tasks of which the tensors stay in memory
 _TRIED_BYTES = 64 << 20  # of a task whose results stay there from its trial to its execution
 #: What the system refuses where disk or memory are full: a task that was accepted waits for it to pass.
-NO_ROOM = OSError, MemoryError
+NO_ROOM = OSError, MemoryError, sqlite3.Error
 
 
 class Steps:
@@ -289,7 +290,7 @@ def reason_of(error: Exception) -> Reason:
     """What an error means for a task; lasting where the same would happen again."""
     text = _text(error)
     match error:
-        case OSError() | MemoryError():
+        case OSError() | MemoryError() | sqlite3.Error():
             return Reason(Code.MEMORY, "disk and memory that this machine gives", text, lasting=False)
         case WrongBits():
             return Reason(Code.DEVICE, "the reference's bits", text)
