@@ -161,7 +161,7 @@ class Blobs:
     def _begin(self, blob: str, pieces: Pieces, address: str) -> None:
         """Takes a place, of another upload if need be. Raises StoreFull."""
         self.expire()
-        upload = Upload(pieces, address, time.time(), 0, own=True)
+        upload = Upload(pieces, address, self._places.clock(), 0, own=True)
         others = iter(self._places.yielding(address))
         while not self._places.take(blob, upload):
             if not any(self._try_end(other) for other in others):
@@ -273,7 +273,8 @@ class Blobs:
                 pieces = Pieces.from_json(json.loads(path.read_text()), self._limits.blob)
                 size = min(part.stat().st_size if part.exists() else 0, (len(pieces.roots) - 1) * PIECE)
                 have = size - size % PIECE  # a torn piece is cut off, and a last one ends the upload when it comes
-                if have and self._places.take(path.stem, Upload(pieces, "", path.stat().st_mtime, have, own=False)):
+                at = self._places.clock() - max(0.0, time.time() - path.stat().st_mtime)
+                if have and self._places.take(path.stem, Upload(pieces, "", at, have, own=False)):
                     os.truncate(part, have)
         for path in self._staging.iterdir():
             if self._places.get(path.stem) is None or path.suffix not in (".part", ".pieces"):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from eigentensor import traces
 from eigentensor.chain import Chain, Mined, Reader
@@ -187,6 +188,9 @@ class Daemon:
         except ChainError as error:
             self._metrics.poll_failures.inc()
             _log.warning("chain failed", what=error.what)
+        except SQLAlchemyError as error:  # again and again while a disk is full: without its trace
+            self._metrics.poll_failures.inc()
+            _log.error("database failed", what=str(getattr(error, "orig", error)))
         except Exception:
             self._metrics.poll_failures.inc()
             _log.exception("round failed")

@@ -1,13 +1,14 @@
 """Tasks in the database: lives that are folded from events, and the rows that lists, counts and charts are made of."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import reduce
-from operator import attrgetter
-from typing import Any, NamedTuple
+from operator import add, attrgetter, sub
+from typing import Any
 
-from sqlalchemy import bindparam, insert, update
-from sqlmodel import Session, SQLModel, col, delete, select
+from sqlalchemy import Table, bindparam, insert, update
+from sqlalchemy import select as sa_select
+from sqlmodel import Session, SQLModel, col, delete
 
 from eigentensor import economics
 from eigentensor.chain.units import GWEI
@@ -29,25 +30,15 @@ from eigentensor.task import (
 )
 from eigentensor_aggregator import events
 from eigentensor_aggregator.database import chunks
-from eigentensor_aggregator.tables import GameRow, TallyRow, TaskRow
+from eigentensor_aggregator.tables import SPAN, GameRow, SpanRow, TallyRow, TaskRow
 
 _place = attrgetter("place")
 # Tables, not objects of the session: there may be hundreds of thousands of rows.
-_TASKS, _GAMES, _TALLIES = (SQLModel.metadata.tables[str(of.__tablename__)] for of in (TaskRow, GameRow, TallyRow))
-_MORE = (
-    update(_TALLIES)
-    .where(_TALLIES.c.executor == bindparam("who"), _TALLIES.c.state == bindparam("of"))
-    .values(tasks=_TALLIES.c.tasks + bindparam("n"), paid_gwei=_TALLIES.c.paid_gwei + bindparam("gwei"))
+_TASKS, _GAMES, _TALLIES, _SPANS = (
+    SQLModel.metadata.tables[str(of.__tablename__)] for of in (TaskRow, GameRow, TallyRow, SpanRow)
 )
-#: Executor and state of tasks that are counted together.
-Key = tuple[str, str]
-
-
-class Counted(NamedTuple):
-    """What a task adds to the counts: under which key, and what its executor was paid in gwei."""
-
-    key: Key
-    paid: int
+#: What tasks add to sums: to a row, by its primary key, amounts in the order of its other columns.
+Added = tuple[tuple[Any, ...], tuple[int, ...]]
 
 
 def read(session: Session, parameters: Parameters, tasks: Collection[str]) -> dict[str, Life | None]:
@@ -94,7 +85,7 @@ def stepped(known: Mapping[str, Life | None], news: News, parameters: Parameters
 
 def write(session: Session, lives: Mapping[str, Life | None], parameters: Parameters) -> set[str]:
     """Makes the rows of these tasks anew; the executors that they have or had."""
-    counted = _counted(session, lives)
+    before = list(_rows(session, lives))
     for names in chunks(lives):
         # All at once and first: after a reorganisation a game's number may be that of another task's game.
         session.execute(delete(GameRow).where(col(GameRow.task).in_(names)))
@@ -105,9 +96,9 @@ def write(session: Session, lives: Mapping[str, Life | None], parameters: Parame
     for table, values in ((_TASKS, rows), (_GAMES, games)):
         if values:
             session.execute(insert(table), values)
-    now = [Counted((row["executor"] or "", row["state"]), row["paid_gwei"] or 0) for row in rows]
-    _tally(session, counted, now)
-    return {executor for (executor, _), _ in [*counted, *now] if executor}
+    for table, adds in ((_TALLIES, _to_tally), (_SPANS, _to_spans)):
+        _move(session, table, (one for row in before for one in adds(row)), (one for row in rows for one in adds(row)))
+    return {row["executor"] for row in (*before, *rows) if row["executor"]}
 
 
 def _seed_blocks(happened: Iterable[Happening], parameters: Parameters) -> set[int]:
@@ -115,42 +106,49 @@ def _seed_blocks(happened: Iterable[Happening], parameters: Parameters) -> set[i
     return {economics.seed_block(block, parameters.lag, parameters.grid) for block in committed}
 
 
-# ---- Counts ----
+# ---- Sums ----
 
 
-def _counted(session: Session, tasks: Iterable[str]) -> list[Counted]:
-    """What the rows of these tasks have added to the counts."""
-    columns = select(TaskRow.executor, TaskRow.state, TaskRow.paid_gwei)
-    return [
-        Counted((executor or "", state), paid or 0)
-        for names in chunks(tasks)
-        for executor, state, paid in session.exec(columns.where(col(TaskRow.task).in_(names))).all()
-    ]
+def _rows(session: Session, tasks: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    """What is summed of these tasks, as their rows have it."""
+    names = ("executor", "state", "paid_gwei", "posted_block", "price_gwei", "ended_block", "burned_gwei")
+    columns = [_TASKS.c[name] for name in names]
+    for some in chunks(tasks):
+        for row in session.execute(sa_select(*columns).where(_TASKS.c.task.in_(some))).all():
+            yield dict(zip(names, row, strict=True))
 
 
-def _tally(session: Session, before: Iterable[Counted], now: Iterable[Counted]) -> None:
-    """Moves what tasks add to the counts from where it was to where it is."""
-    tasks, paid = Counter[Key](), Counter[Key]()
-    for sign, those in ((-1, before), (1, now)):
-        for key, gwei in those:
-            tasks[key] += sign
-            paid[key] += sign * gwei
-    changed = {key for key in tasks if tasks[key] or paid[key]}
-    executors = {executor for executor, _ in changed}
-    known: set[Key] = set()
-    for names in chunks(executors):
-        rows = session.exec(select(TallyRow.executor, TallyRow.state).where(col(TallyRow.executor).in_(names))).all()
-        known.update((executor, state) for executor, state in rows)
-    new = [_tally_row(key, tasks[key], paid[key]) for key in sorted(changed - known)]
-    more = [{"who": who, "of": of, "n": tasks[who, of], "gwei": paid[who, of]} for who, of in sorted(changed & known)]
-    if new:
-        session.execute(insert(_TALLIES), new)
-    if more:
-        session.connection().execute(_MORE, more)
+def _to_tally(row: Mapping[str, Any]) -> Iterator[Added]:
+    yield (row["executor"] or "", row["state"]), (1, row["paid_gwei"] or 0)
 
 
-def _tally_row(key: Key, tasks: int, paid: int) -> dict[str, Any]:
-    return {"executor": key[0], "state": key[1], "tasks": tasks, "paid_gwei": paid}
+def _to_spans(row: Mapping[str, Any]) -> Iterator[Added]:
+    price, ended = row["price_gwei"], row["ended_block"]
+    yield (row["posted_block"] // SPAN,), (1, int(price is not None), price or 0, 0, 0, 0)
+    if ended is not None:
+        yield (ended // SPAN,), (0, 0, 0, 1, int(row["state"] == "final"), row["burned_gwei"] or 0)
+
+
+def _move(session: Session, table: Table, before: Iterable[Added], now: Iterable[Added]) -> None:
+    """Moves what tasks add to a table of sums from where it was to where it is."""
+    keys, sums = list(table.primary_key.columns), [column for column in table.columns if not column.primary_key]
+    moved: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0] * len(sums))
+    for combine, those in ((sub, before), (add, now)):
+        for key, amounts in those:
+            moved[key] = list(map(combine, moved[key], amounts))
+    changed = {key: amounts for key, amounts in moved.items() if any(amounts)}
+    known: set[tuple[Any, ...]] = set()
+    for some in chunks({key[0] for key in changed}):
+        known.update(map(tuple, session.execute(sa_select(*keys).where(keys[0].in_(some))).all()))
+    names = table.columns.keys()
+    if new := [dict(zip(names, (*key, *changed[key]), strict=True)) for key in sorted(changed.keys() - known)]:
+        session.execute(insert(table), new)
+    # Names of parameters are not those of columns: SQLAlchemy would take them for what is to be set.
+    others = [f"_{name}" for name in names]
+    if more := [dict(zip(others, (*key, *changed[key]), strict=True)) for key in sorted(changed.keys() & known)]:
+        which = (column == bindparam(f"_{column.name}") for column in keys)
+        values = {column.name: column + bindparam(f"_{column.name}") for column in sums}
+        session.connection().execute(update(table).where(*which).values(values), more)
 
 
 # ---- Rows ----

@@ -14,6 +14,7 @@ from eigentensor_aggregator.naming import names_of, names_of_batch
 from eigentensor_aggregator.pools import channel_of, pool_of
 from eigentensor_aggregator.store import PooledBatch, Recent, Store
 from eigentensor_aggregator.tables import (
+    SPAN,
     BatchRow,
     CallGameRow,
     ChannelRow,
@@ -22,6 +23,7 @@ from eigentensor_aggregator.tables import (
     LineRow,
     OperatorRow,
     PoolRow,
+    SpanRow,
     TallyRow,
     TaskRow,
 )
@@ -209,6 +211,25 @@ class Queries:
         return known[1][first, size]
 
     def _counted(self, first: int, size: int) -> dict[int, Bucket]:
+        """Of whole spans by their sums, else by all tasks: the same numbers."""
+        return self._summed(first, size) if first % SPAN == size % SPAN == 0 else self._listed(first, size)
+
+    def _summed(self, first: int, size: int) -> dict[int, Bucket]:
+        number, which = (col(SpanRow.span) // (size // SPAN)).label("bucket"), col(SpanRow.span) >= first // SPAN
+        begun = select(number, func.sum(SpanRow.posted), func.sum(SpanRow.priced), func.sum(SpanRow.price_gwei))
+        over = select(number, func.sum(SpanRow.ended), func.sum(SpanRow.final), func.sum(SpanRow.burned_gwei))
+        buckets: dict[int, Bucket] = {}
+        with self._store.session() as session:
+            for at, many, priced, price in session.exec(begun.where(which).group_by("bucket")).all():
+                if many:
+                    buckets[at] = Bucket(int(many), int(price) / int(priced) if priced else None)
+            for at, many, finals, gone in session.exec(over.where(which).group_by("bucket")).all():
+                if many:
+                    known = buckets.get(at, Bucket())
+                    buckets[at] = known._replace(ended=int(many), final=int(finals), burned=int(gone))
+        return buckets
+
+    def _listed(self, first: int, size: int) -> dict[int, Bucket]:
         posted, ended = col(TaskRow.posted_block), col(TaskRow.ended_block)
         price, burned = func.avg(cast(TaskRow.price_gwei, Float)), func.sum(TaskRow.burned_gwei)
         final = func.coalesce(func.sum(case((col(TaskRow.state) == "final", 1), else_=0)), 0)

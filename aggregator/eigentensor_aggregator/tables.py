@@ -10,6 +10,9 @@ FILTERS = ("state", "client", "executor", "program")
 #: What they are asked for by together: each pair has an index, since of one filter there may be as many as tasks.
 PAIRS = (("client", "state"), ("executor", "state"), ("program", "state"), ("client", "executor"))
 
+#: Blocks of which what happened is summed.
+SPAN = 64
+
 
 class Block(SQLModel, table=True):
     """A block that was read, newest last: how a reorganisation is noticed."""
@@ -80,6 +83,19 @@ class TallyRow(SQLModel, table=True):
     state: str = Field(primary_key=True)
     tasks: int = Field(sa_column=Column(BigInteger, nullable=False))
     paid_gwei: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+class SpanRow(SQLModel, table=True):
+    """What happened to tasks in `SPAN` blocks, for charts of many: counted while they change, too."""
+
+    __tablename__ = "spans"
+    span: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False), description="block // SPAN")
+    posted: int = Field(sa_column=Column(BigInteger, nullable=False))
+    priced: int = Field(sa_column=Column(BigInteger, nullable=False), description="of those posted there")
+    price_gwei: int = Field(sa_column=Column(BigInteger, nullable=False), description="of those, together")
+    ended: int = Field(sa_column=Column(BigInteger, nullable=False))
+    final: int = Field(sa_column=Column(BigInteger, nullable=False), description="of those that ended there")
+    burned_gwei: int = Field(sa_column=Column(BigInteger, nullable=False), description="with them")
 
 
 class GameRow(SQLModel, table=True):

@@ -19,7 +19,8 @@ _DECLARED = 1 << 20  # pieces that lists in memory name, together; of one addres
 
 @dataclass(slots=True)
 class Upload:
-    """One that holds a place. `at` is when its last piece came, `have` its bytes; `own`: this process verified all."""
+    """One that holds a place. `at` is when its last piece came, by the places' clock, `have` its bytes; `own`: this
+    process verified all."""
 
     pieces: Pieces
     address: str
@@ -31,8 +32,9 @@ class Upload:
 class Places:
     """Who holds a place. A piece that was verified takes one, nothing else does. Safe for several threads."""
 
-    def __init__(self, most: int, clock: Callable[[], float] = time.time) -> None:
-        self._most, self._clock = most, clock
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` is one that nobody sets: else all uploads would be forgotten, or none for hours."""
+        self._most, self.clock = most, clock
         self._held: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
@@ -58,7 +60,7 @@ class Places:
         """Another verified piece is here."""
         with self._lock:
             upload = self._held[blob]
-            upload.have, upload.at = upload.have + length, self._clock()
+            upload.have, upload.at = upload.have + length, self.clock()
 
     def give_up(self, blob: str) -> None:
         """Frees the place, if there is one."""
@@ -91,13 +93,13 @@ class Places:
     def _pausing(self) -> list[str]:
         """What they would lose is least first: to take the place of one that is far, one has to come as far."""
         with self._lock:
-            since = self._clock() - PAUSE
+            since = self.clock() - PAUSE
             pausing = [(u.have, u.at, blob) for blob, u in self._held.items() if u.at < since]
         return [blob for _, _, blob in sorted(pausing)]
 
     def _resting(self, seconds: float) -> list[str]:
         with self._lock:
-            since = self._clock() - seconds
+            since = self.clock() - seconds
             return [blob for at, blob in sorted((u.at, blob) for blob, u in self._held.items()) if at < since]
 
 

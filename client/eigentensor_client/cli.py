@@ -305,4 +305,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fix = "Check that the place is there, that you may read and write there, and that there is room."
         code = exit_code(ConfigError)
         _report("OSError", {"what": what, "why": "", "fix": fix}, code, as_json=as_json)
+    except Exception as error:
+        cause = getattr(error, "orig", error)  # of SQLAlchemy's
+        if type(cause).__module__ != "sqlite3":  # which most verbs need not import
+            raise
+        fix = "Check that the folder of its data is there, that you may write there, and that there is room."
+        report(ConfigError(f"the database of this command cannot be used: {cause}", fix=fix), as_json=as_json)
+        code = exit_code(ConfigError)
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,5 +1,6 @@
 """The loop and its threads: read the chain, ask the machine, write down what must survive, do what it says."""
 
+import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
@@ -115,9 +116,21 @@ class Daemon:
                 outcome = self._inbox.get(timeout=max(0.0, next_read - time.monotonic()))
             except Empty:
                 continue
-            event = None if outcome is None else outcome()
+            if outcome is not None:
+                self._take(outcome)
+
+    def _take(self, outcome: Callable[[], Event | None]) -> None:
+        """What came of something. Where the journal cannot be written, as on a full disk, nothing has been done about
+        it: it is taken again."""
+        event: Event | None = None
+        try:
+            event = outcome()
             if event is not None:
                 self._feed(event)
+        except sqlite3.Error as error:
+            self._log.error("journal failed", error=str(error))
+            self._inbox.put(outcome if event is None else lambda: event)
+            time.sleep(self._poll)
 
     # ---- in ----
 
@@ -153,6 +166,9 @@ class Daemon:
         except ChainError as error:
             self.chain_pulse.miss()
             self._log.warning("chain unreachable", error=str(error))
+        except sqlite3.Error as error:
+            self.chain_pulse.miss()
+            self._log.error("journal failed", error=str(error))
         except Exception:  # what a node says ends a look at the chain, never the daemon: its games go on
             self.chain_pulse.miss()
             self._log.exception("unexpected", step="read")

@@ -1,6 +1,7 @@
 """Doing what the machine asks for: each step blocks, and comes back as the event that tells how it ended."""
 
 import secrets
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -49,6 +50,8 @@ from eigentensor_operator.verifying import candidacy_of
 _MOST = 200  # the longest text of a published reason
 _LOADED = 4  # tasks of which the tensors stay in memory
 _TRIED_BYTES = 64 << 20  # of a task whose results stay there from its trial to its execution
+#: What the system refuses where disk or memory are full: a task that was accepted waits for it to pass.
+NO_ROOM = OSError, MemoryError, sqlite3.Error
 
 
 class Steps:
@@ -98,7 +101,7 @@ class Steps:
             if step in self._sending:
                 return Done(case.uuid, step, self._sending[step](case).block)
             return self._doing[step](case, head)
-        except EigenTensorError as error:
+        except (EigenTensorError, *NO_ROOM) as error:
             return Undone(case.uuid, step, reason_of(error))
 
     def play(self, step: Step, game: int, position: Position) -> Outcome:
@@ -106,7 +109,7 @@ class Steps:
         try:
             mined = self._chain.games.timeout(game, position) if step is Step.TIMEOUT else self._player.turn(game)
             return Done(position.task, step, mined.block if mined else 0, game)
-        except EigenTensorError as error:
+        except (EigenTensorError, *NO_ROOM) as error:
             return Undone(position.task, step, reason_of(error), game)
 
     def test(self) -> None:
@@ -155,7 +158,7 @@ class Steps:
             try:
                 self._try(case, bound)
                 late = self._late(case, bound.program)
-            except (WrongBits, NoSandbox):
+            except (WrongBits, NoSandbox, *NO_ROOM):
                 raise
             except Exception as error:  # whatever it is, after the acceptance it would cost the penalty
                 if isinstance(error, ClusterError) and not isinstance(error, WorkerLost):
@@ -283,10 +286,12 @@ class Steps:
         return 0 if answer is None else answer.index + 1
 
 
-def reason_of(error: EigenTensorError) -> Reason:
+def reason_of(error: Exception) -> Reason:
     """What an error means for a task; lasting where the same would happen again."""
     text = _text(error)
     match error:
+        case OSError() | MemoryError() | sqlite3.Error():
+            return Reason(Code.MEMORY, "disk and memory that this machine gives", text, lasting=False)
         case WrongBits():
             return Reason(Code.DEVICE, "the reference's bits", text)
         case ClusterError():

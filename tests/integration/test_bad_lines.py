@@ -1,8 +1,12 @@
-"""Lines that drop, delay, cut, spoil, repeat and swap what passes: what comes is whole, what is sent is sent once."""
+"""Lines that drop, delay, cut, spoil, repeat and swap what passes: what comes is whole, what is sent is sent once; and
+systems that fail."""
 
+import json
+import os
 import socket
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,9 +23,12 @@ from eigentensor.errors import EigenTensorError
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
+from eigentensor_local.processes import Processes
 from support.campaigns.chaos import played
 from support.hostile.proxy import Kind, Proxy
+from support.hostile.system import Fault, System, compiled
 from support.stories.chaos import Schedule
+from support.stories.daemons import until
 from support.stories.game_table import CLIENT
 
 T = TypeVar("T")
@@ -98,6 +105,61 @@ def test_messages_over_bad_lines_are_in_the_chain_once(client: Chain) -> None:
     assert client.node.transaction_count(client.address) == before + 3
 
 
+#: A process that says again and again what its system does; and what a gateway thinks of an upload that has just begun.
+FEELS = """
+import json, mmap, socket, sys, time
+from pathlib import Path
+from eigentensor.store import Pieces
+from eigentensor_aggregator.uploads import Places, Upload
+
+places, wrong = Places(1), lambda: round((time.time() - time.monotonic() - offset) / 3600)
+offset = time.time() - time.monotonic()
+places.take("a", Upload(Pieces.of(b"a"), "", places.clock(), 1, own=True))
+tries = {
+    "write": lambda: Path(sys.argv[1]).write_text("x"), "memory": lambda: mmap.mmap(-1, 1 << 28).close(),
+    "names": lambda: socket.getaddrinfo("localhost", 80),
+}
+while True:
+    said = {"clock": wrong(), "resting": places.stale()}
+    for name, do in tries.items():
+        try:
+            said[name] = do() and "" or ""
+        except (OSError, MemoryError) as error:
+            said[name] = type(error).__name__ + str(getattr(error, "errno", ""))
+    print(json.dumps(said), flush=True)
+    time.sleep(0.05)
+"""
+
+
+def test_a_system_fails_as_it_should_until_it_is_well_again(tmp_path: Path) -> None:
+    system = System(tmp_path / "words", compiled(tmp_path))
+    with Processes(tmp_path) as processes:
+        command = [sys.executable, "-c", FEELS, str(tmp_path / "written")]
+        running = processes.start("feels", command, {**os.environ, **system.environment}, ready="clock")
+        running.wait_ready()
+
+        def says(**expected: object) -> bool:
+            """What differs from a system that is well, and nothing else."""
+            well = {"clock": 0, "resting": [], "write": "", "memory": "", "names": ""}
+            return bool(json.loads(running.tail(1)) == well | expected)
+
+        def shows(fault: Fault, expected: Mapping[str, object]) -> bool:
+            """Begun again each time, since the process may just have had the memory that it asks for."""
+            system.begin(fault, running, Random(0))
+            return says(**expected)
+
+        shown: dict[Fault, dict[str, object]] = {
+            Fault.FULL: {"write": "OSError28"}, Fault.READ_ONLY: {"write": "OSError30"}, Fault.CLOCK: {"clock": 9},
+            Fault.MEMORY: {"memory": "OSError12"}, Fault.NAMES: {"names": "gaierror-3"},
+        }  # fmt: skip
+        for fault, expected in shown.items():
+            until(partial(shows, fault, expected))
+            system.end()
+            until(says)
+        system.begin(Fault.KILLED, running, Random(0))
+        assert not running.running
+
+
 def tried(do: Callable[[], T]) -> T:
     """What comes of it; whatever fails meanwhile is an error of the tree."""
     for _ in range(50):
@@ -111,6 +173,7 @@ def test_schedules_are_the_same_for_ever_and_have_every_kind() -> None:
     assert {kind for schedule in schedules for kind in schedule.kinds} == set(Kind)
     assert all(any(schedule.lies) for schedule in schedules)
     assert not all(all(schedule.lies) for schedule in schedules)
+    assert {blow.fault for schedule in schedules for blow in schedule.blows} == set(Fault)
     assert schedules[7] == Schedule.of(7)
 
 

@@ -1,15 +1,19 @@
 """Fees that rise, nodes that forget, threads that hurry: what was sent once gets into the chain once."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from eigentensor.chain import Chain, Message, Reader, Sender, anvil_account
 from eigentensor.chain.journal import Status
+from eigentensor.chain.sender import TIP_ALWAYS, TIP_MOST, Fee, Fees
 from eigentensor.chain.units import GWEI
 from eigentensor.errors import FeeTooHigh, NotMined
 from eigentensor_local.anvil import Anvil
+from support.hostile.node import false_node
 
 SPIKE = 300 * GWEI
 LONG = 60.0  #: seconds of patience that no test waits for
@@ -79,6 +83,36 @@ def test_no_message_pays_more_than_is_allowed_and_it_goes_on_when_fees_come_down
     intent = client.journal.get(key)
     assert intent is not None and max(attempt.fee for attempt in intent.attempts) <= SPIKE // 2
     assert (sender.fees.capped, allowed(client)) == (False, 6)
+
+
+def test_a_node_that_names_a_tip_beyond_all_sense_is_not_believed(cheap: Anvil, client: Chain) -> None:
+    def says(method: str, true: bytes) -> tuple[int, bytes]:
+        greedy = b'{"jsonrpc": "2.0", "id": 0, "result": "%s"}' % hex(10**17).encode()
+        return 200, greedy if method == "eth_maxPriorityFeePerGas" else true
+
+    with false_node(says, client.network.rpc_url) as url:
+        fees = Fees(Reader(replace(client.network, rpc_url=url)).node, None)
+        assert fees.first().tip == TIP_ALWAYS
+        spike(cheap, SPIKE)
+        assert TIP_ALWAYS < fees.first().tip <= SPIKE
+        assert Fees(client.node, None).first().tip <= GWEI, "an honest node's is what it says"
+        dear = fees.next(Fee(4 * SPIKE, TIP_MOST * 9 // 10), waited=True)
+        assert dear is not None and dear.tip == TIP_MOST and fees.next(dear, waited=True) is None
+
+
+def test_a_message_of_a_clock_that_was_set_back_by_hours_has_waited(
+    anvil: Anvil, client: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, now = patient(client), time.time
+    anvil.rpc("evm_setAutomine", False)
+    key = sender.submit(approval(client, 5))
+    monkeypatch.setattr(time, "time", lambda: now() - 3 * 3600)
+    for _ in range(2):  # from then on it waits by the new clock
+        sender.resume()
+    intent = client.journal.get(key)
+    assert intent is not None and len(intent.attempts) == 2
+    anvil.rpc("evm_setAutomine", True)
+    assert sender.wait(key).block and allowed(client) == 5
 
 
 def test_a_message_that_the_node_has_dropped_is_offered_again(anvil: Anvil, client: Chain) -> None:

@@ -2,8 +2,11 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -169,3 +172,65 @@ def test_systemd_finds_nothing_wrong_with_a_unit(unit: Path, tmp_path: Path) -> 
         ["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, timeout=60
     )
     assert (checked.returncode, checked.stderr) == (0, "")
+
+
+#: What of the steps needs a network: packages of the lock file, for which those of this clone stand, of the same lock;
+#: and those of Debian, with the account that is made beside them.
+FETCHED = ("-r requirements.lock", "apt-get ")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not here")
+def test_the_steps_run_in_a_bare_root_without_network_and_make_the_command(tmp_path: Path) -> None:
+    """Nothing of this clone is there but what is copied."""
+    for folder in ("src", "opt", "data", "tools", "tmp"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "tools/python").symlink_to(Path(sys.base_prefix, "bin", "python3"))
+    copied = [rest.split()[:-1] for word, rest in instructions() if word == "COPY" and "--from=" not in rest]
+    archive = ["git", "archive", "HEAD", *(name for names in copied for name in names)]
+    files = subprocess.run(archive, cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", tmp_path / "src"], input=files, check=True)
+    packages = sysconfig.get_path("purelib")
+
+    def run(command: str, *more: str) -> str:
+        root = [
+            word
+            for name in ("src", "opt", "data", "tools", "tmp")
+            for word in ("--bind", str(tmp_path / name), f"/{name}")
+        ]
+        seen = [
+            word
+            for path in ("/usr", "/lib", "/lib64", "/bin", sys.base_prefix, packages)
+            if Path(path).exists()
+            for word in ("--ro-bind", path, path)
+        ]
+        bare = ["bwrap", "--unshare-all", "--die-with-parent", "--clearenv", "--proc", "/proc", "--dev", "/dev"]
+        named = ["--setenv", "PATH", "/tools:/usr/bin:/bin", "--setenv", "HOME", "/tmp", "--chdir", "/src", *more]
+        done = subprocess.run([*bare, *seen, *root, *named, "sh", "-c", command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    build, final = steps()[:-1], steps()[-1]
+    assert any(word in final for word in FETCHED)
+    for step in build:
+        for command in step.split(" && "):
+            if any(word in command for word in FETCHED):
+                (inside,) = (tmp_path / "opt").glob("*/lib/python*/site-packages")
+                (inside / "fetched.pth").write_text(f"{packages}\n")
+            else:
+                run(command)
+    image = dict(instructions())
+    environment = dict(pair.split("=", 1) for pair in image["ENV"].split())
+    given = [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    shown = run(
+        shlex.join(json.loads(image["ENTRYPOINT"]) + json.loads(image["CMD"])),
+        *given,
+        "--uid",
+        image["USER"],
+        "--chdir",
+        image["WORKDIR"],
+    )
+    assert "operator" in shown and "aggregator" in shown
+    where = run("python -c 'import eigentensor; print(eigentensor.__file__)'", *given)
+    assert where.startswith("/opt/eigentensor/")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import httpx
 import numpy as np
@@ -38,6 +39,7 @@ from eigentensor_local.processes import Running
 from eigentensor_operator.cli import app
 from eigentensor_operator.config import Settings
 from support.generated.programs import Example
+from support.hostile.system import Fault, System, compiled
 from support.programs.compiling import hostile_program
 from support.stories.core import core
 from support.stories.daemons import (
@@ -165,6 +167,21 @@ def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
     assert final.state is State.FINAL
     account = client.chain.market.balance_of(party.address)
     assert (account.balance - before, client.chain.market.held_of(party.address)) == (TERMS.max_price, 0)
+
+
+def test_an_operator_whose_disk_is_full_for_a_while_goes_on_where_it_was(
+    net: Devnet, party: Party, client: Client, example: Example, tmp_path: Path
+) -> None:
+    system = System(tmp_path / "system", compiled(tmp_path))
+    (task,) = client.post([work_of(example)], TERMS)
+    running = start(net, party, "accepted", **system.environment)
+    running.wait_ready()
+    system.begin(Fault.FULL, running, Random(0))
+    until(lambda: len(re.findall("No space left|disk is full", running.tail())) >= 2)
+    system.end()
+    wait_for(running, "committed")
+    pass_draw(net, client, task)
+    wait_for(running, "revealed")
 
 
 @pytest.mark.slow

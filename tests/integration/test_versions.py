@@ -92,7 +92,7 @@ def test_a_network_goes_on_with_the_other_version_and_back(
     net.join(party)
 
     def operator(version: Mapping[str, str], *steps: str) -> Running:
-        return start(net, party, *steps, code=version.get("PYTHONPATH", ""))
+        return start(net, party, *steps, **version)
 
     def shown(version: Mapping[str, str]) -> str:
         command = [sys.executable, "-m", "eigentensor_client", "task", "show", task.uuid, "--json"]

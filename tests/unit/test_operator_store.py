@@ -3,7 +3,10 @@
 import json
 import sqlite3
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,9 @@ from eigentensor.program.cost import Needs
 from eigentensor.task import Answered, Challenged, GameEnded, Revealed, Settled, State, TaskEvent
 from eigentensor_operator.case import Case, Role
 from eigentensor_operator.config import Settings
+from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.events import Inspected
+from eigentensor_operator.metrics import Metrics
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.report import unfinished
 from eigentensor_operator.state import Operator
@@ -184,3 +189,21 @@ def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
         later.execute("PRAGMA user_version = 99")
     with pytest.raises(ConfigError, match="later version"):
         Store(tmp_path / "journal.sqlite")
+
+
+def test_what_a_full_journal_has_no_room_for_is_taken_again(tmp_path: Path) -> None:
+    store, chain = Store(tmp_path / "operator.sqlite"), SimpleNamespace(deployment=SimpleNamespace(token_symbol="T"))
+    parts: tuple[Any, Any] = (chain, None)  # a node and hands, of which nothing is asked
+    daemon = Daemon(parts[0], store, parts[1], POLICY, Metrics("T"), tmp_path / "drain", 0.0, lambda: None)
+    store._connection.execute("PRAGMA max_page_count = 12")
+    tasks = [bytes([number]) * 32 for number in range(1, 40)]
+    for task in tasks:
+        daemon._take(partial(reaches, State.OPEN, 5, task=task))
+    assert not daemon._inbox.empty() and len(daemon.operator.cases) == len(store.summary()) < len(tasks)
+    store._connection.execute("PRAGMA max_page_count = 1000")
+    while not daemon._inbox.empty():
+        again = daemon._inbox.get()
+        assert again is not None
+        daemon._take(again)
+    assert {line.task for line in store.summary()} == daemon.operator.cases.keys() == set(tasks)
+    store.close()

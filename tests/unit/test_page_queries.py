@@ -1,7 +1,8 @@
 """What pages ask of the database is answered from indexes, so that a page of 100,000 tasks takes no longer than one of
 a hundred."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from sqlalchemy import text
 from sqlalchemy.event import listen, remove
 
 from eigentensor.chain import Changes, Head
-from eigentensor.task import Accepted, Cause, Closed, Convicted, Failed
+from eigentensor.task import Accepted, Cause, Closed, Convicted, Failed, TaskEvent
+from eigentensor_aggregator.database import upgrade
 from eigentensor_aggregator.pages import charts
 from eigentensor_aggregator.queries import Bucket, Queries
 from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.tables import SPAN
 from eigentensor_aggregator.watch.looks import Looks
 from support.stories.aggregator import CLIENT, DEPLOYMENT, EXECUTOR, accepted, at, committed, posted, revealed
 
@@ -79,6 +82,36 @@ def test_counts_and_charts_read_no_more_than_their_blocks(store: Store) -> None:
     }
 
 
+def test_sums_over_spans_say_what_their_tasks_do_and_read_none_of_them(store: Store) -> None:
+    def happened(number: int) -> list[TaskEvent]:
+        task, block = bytes([number]) * 32, 37 * number
+        accepts = Accepted(at(block + 2), task, EXECUTOR, number * GWEI, 7 * number * GWEI)
+        fails, closes = Failed(at(block + 90), task, 1, number * GWEI), Closed(at(block + 90), task, number * GWEI, 1)
+        after: list[list[TaskEvent]] = [[], [accepts], [accepts, fails], [accepts, closes]]
+        return [posted(block, task), *after[number % 4]]
+
+    events = sorted((event for number in range(1, 30) for event in happened(number)), key=lambda event: event.place)
+    store.apply(Changes(None, tuple(events), (Head(1200, b"h" * 32),), True))
+    queries = Queries(store)
+    for size in (SPAN, 5 * SPAN):
+        assert plans(store, partial(queries.buckets, size, size)) == []
+        summed, listed = queries.buckets(size, size), queries._listed(size, size)
+        assert len(summed) >= 3 and any(bucket.burned for bucket in summed.values())
+        assert _without_price(summed) == _without_price(listed)
+        assert {at: b.price for at, b in summed.items()} == pytest.approx({at: b.price for at, b in listed.items()})
+    with store.engine.begin() as connection:  # as the version before left it
+        rows = connection.execute(text("SELECT * FROM spans ORDER BY span")).all()
+        connection.execute(text("DROP TABLE spans"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0006'"))
+    upgrade(store.engine)
+    with store.engine.connect() as connection:
+        assert connection.execute(text("SELECT * FROM spans ORDER BY span")).all() == rows != []
+
+
+def _without_price(buckets: Mapping[int, Bucket]) -> dict[int, Bucket]:
+    return {number: bucket._replace(price=None) for number, bucket in buckets.items()}
+
+
 def test_a_watcher_reads_what_is_left_to_do_from_indexes(store: Store) -> None:
     steps = plans(store, lambda: Looks(store).lives(CLIENT, lambda _: True))
     assert steps and not any(step.startswith("SCAN") for step in steps), steps
@@ -105,5 +138,6 @@ def test_what_is_drawn_is_what_happened(store: Store) -> None:
     assert charts.throughput(queries.buckets(10, 1), span)[:2] == [(10, 1, 0), (11, 1, 0)]
     assert charts.burn(queries.buckets(10, 1), span)[-1] == (50, 6e-9)
     assert charts.span(0, 100_000, 4096) == charts.Span(1115, 1162, 86)
+    assert charts.span(0, 100_000, 0) == charts.Span(0, 47, 33 * SPAN)
     with store.session() as session:
         assert session.connection().execute(text("SELECT sum(paid_gwei) FROM tasks")).scalar() == 9

@@ -28,6 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").write_text("text")
     Path("bytes").write_bytes(bytes(range(256)))
     Path("folder").mkdir()
+    Path("data").mkdir()
+    Path("data/aggregator.sqlite").write_bytes(bytes(range(256)))
 
 
 def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -55,6 +57,7 @@ def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         ("wallet new key --password-file bytes", 3, "is not text"),
         ("wallet new key --password-file folder", 3, "cannot read folder"),
         (f"app list --data {'x' * 300}", 3, "File name too long"),
+        ("aggregator scrub --data data", 3, "file is not a database"),
         ("operator drain --data-dir file", 3, "cannot read file/operator.toml"),
         (f"operator status --network file/x.json --address 0x{'1' * 40}", 3, "cannot read file/x.json"),
         ("challenge show 0", 2, "not in the range"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eigentensor_aggregator.queries import Bucket
+from eigentensor_aggregator.tables import SPAN
 
 BARS = 48  #: of a chart, and some more where blocks do not divide
 RANGES = (0, 256, 4096, 65_536)  #: blocks that a chart may be about; 0 is all
@@ -23,6 +24,8 @@ def span(oldest: int, newest: int, blocks: int) -> Span:
     """What to draw of the last `blocks` of the market; of all, if that is 0."""
     start = oldest if blocks == 0 else max(oldest, newest - blocks + 1)
     size = -(-(newest - start + 1) // BARS)
+    if size > 8 * SPAN:  # so many blocks that their sums are asked for, not their tasks
+        size = -(-size // SPAN) * SPAN
     return Span(start // size, newest // size, size)
 
 

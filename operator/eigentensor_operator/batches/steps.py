@@ -48,7 +48,7 @@ from eigentensor_operator.batches.state import Batches
 from eigentensor_operator.calls.interface import Calls
 from eigentensor_operator.device import Device, Warm
 from eigentensor_operator.policy import Code, Reason
-from eigentensor_operator.steps import reason_of
+from eigentensor_operator.steps import NO_ROOM, reason_of
 
 _SHARES = 8  # fetched shares that stay in memory
 _AT_ONCE = 8  # messages of one step that are on their way together
@@ -104,7 +104,7 @@ class Steps:
                 case _:
                     mined = self._chain.channels.begin(offer, once=f"begin {pool.hex()} {begun + 1}")
             return Done(pool, step, mined.block)
-        except EigenTensorError as error:
+        except (EigenTensorError, *NO_ROOM) as error:
             return Undone(pool, step, _reason_of(error))
 
     def do(self, step: Step, batches: Batches, batch: bytes, number: int) -> Outcome:
@@ -122,7 +122,7 @@ class Steps:
                     return Done(batch, step, self._sending[step](batches, case, life).block)
                 case _:
                     return self._doing[step](batches, case, life)
-        except EigenTensorError as error:
+        except (EigenTensorError, *NO_ROOM) as error:
             return Undone(batch, step, _reason_of(error), number if step in (Step.PLAY, Step.TIMEOUT) else 0)
 
     def forget(self, batch: bytes) -> None:
@@ -449,7 +449,7 @@ def _seconds(batches: Batches) -> float:
     return batches.policy.parameters.max_exec * batches.policy.block_seconds
 
 
-def _reason_of(error: EigenTensorError) -> Reason:
+def _reason_of(error: Exception) -> Reason:
     """What an error means for a batch: whatever others say can be better the next time."""
     if isinstance(error, TaskError | ChannelError):
         text = " ".join((str(error) or repr(error)).split())

@@ -119,7 +119,7 @@ class Journal:
         with self._database.lock:
             intents = self._database.rows("SELECT name, nonce, status, takes FROM intents WHERE key = ?", key)
             attempts = self._database.rows(
-                "SELECT hash, raw, fee, tip, sent_at FROM attempts WHERE key = ? ORDER BY sent_at", key
+                "SELECT hash, raw, fee, tip, sent_at FROM attempts WHERE key = ? ORDER BY rowid", key
             )
         for name, nonce, status, takes in intents:
             return Intent(key, name, nonce, Status(status), tuple(Attempt(*a) for a in attempts), int(takes))

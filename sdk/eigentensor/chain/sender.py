@@ -24,6 +24,8 @@ from eigentensor.task.order import Signer
 _GAS_MARGIN = 1.25
 _GAS_MOST = 1 << 24  # of one transaction, EIP-7825
 _GAS_OF_NOTHING = 21_000
+#: Wei for a unit of gas: the tip that any node may ask for; above it no more than the base fee; and never more.
+TIP_ALWAYS, TIP_MOST = 50 * GWEI, 1_000 * GWEI
 _RARELY = 4  # times the usual pause is the longest between two looks at the same head
 _LOOKS = 10  # for the receipt of what must be in the chain
 _HARMLESS = ("already", "known", "nonce too low", "underpriced", "less than block base fee")
@@ -108,13 +110,15 @@ class Fees:
         return fee if all(10 * new >= 11 * old for new, old in zip(fee, last, strict=True)) else None
 
     def _asked(self) -> tuple[int, int]:
-        """What the next block takes at least, and the tip that usually gets into it."""
-        return self._node.base_fee(), self._node.usual_tip()
+        """What the next block takes at least, and the tip that usually gets into it, as far as that is believed: a
+        chain takes its own base fee, whatever a node says of it, but the tip that was signed."""
+        base = self._node.base_fee()
+        return base, min(self._node.usual_tip(), max(TIP_ALWAYS, base))
 
     def _bounded(self, most: int, tip: int) -> Fee:
         self.capped = self._bound is not None and most > self._bound
         most = most if self._bound is None else min(most, self._bound)
-        return Fee(most, min(most, tip))
+        return Fee(most, min(most, tip, TIP_MOST))
 
 
 class Sender:
@@ -312,8 +316,8 @@ class Sender:
         self._broadcast(last)
 
     def _is_stale(self, intent: Intent) -> bool:
-        """Whether it has waited so long that it must pay more."""
-        return time.time() - intent.attempts[-1].sent_at > self._patience
+        """Whether it has waited so long that it must pay more; whose clock was set back since then has waited, too."""
+        return not 0 <= time.time() - intent.attempts[-1].sent_at <= self._patience
 
     def _sign(self, key: str, fields: dict[str, Any], fee: Fee) -> Attempt:
         raw = signed({**fields, "maxFeePerGas": fee.most, "maxPriorityFeePerGas": fee.tip}, self._account)

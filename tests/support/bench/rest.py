@@ -216,16 +216,19 @@ class Rates:
         rates = len(data) / seconds, len(data) / used, len(data) / (middle - start)
         self._rounds.setdefault(name, []).append(rates)
 
-    def say(self) -> None:
-        """A line for each, of its best rounds."""
+    def say(self) -> list[float]:
+        """A line for each, of its best rounds; their bytes a second."""
+        best: list[float] = []
         for name, rounds in self._rounds.items():
             rate, used, alone = (max(column) for column in zip(*rounds, strict=True))
             figures = f"{rate / 1e6:5.0f} MB/s {used / 1e6:6.0f} MB/s {alone / 1e6:6.0f} MB/s hashed"
             report(name, figures, rate >= self._goal, f"{self._goal / 1e6:.0f} MB/s")
+            best.append(rate)
+        return best
 
 
-def gateway_blobs(port: int, folder: Path, server: psutil.Process, goal: float = BYTES) -> None:
-    """Bytes that are new in each round up, and down into a store that has none of them."""
+def gateway_blobs(port: int, folder: Path, server: psutil.Process, goal: float = BYTES) -> list[float]:
+    """Bytes that are new in each round up, and down into a store that has none of them: the best of each, a second."""
     rng, rates = np.random.default_rng(1), Rates(server, goal)
     for number in range(ROUNDS):
         data = rng.bytes(BLOB)
@@ -236,7 +239,7 @@ def gateway_blobs(port: int, folder: Path, server: psutil.Process, goal: float =
         with GatewayClient(f"http://127.0.0.1:{port}", receiver) as down:
             rates.timed("gateway  blob down, verified", data, partial(down.fetch, blob))
         assert receiver.path(blob).stat().st_size == BLOB
-    rates.say()
+    return rates.say()
 
 
 def local_blobs(port: int, server: psutil.Process) -> None:

@@ -1,4 +1,4 @@
-"""A running network with bad lines between its parties: `scripts/chaos`.
+"""A running network with bad lines between its parties, on systems that fail them: `scripts/chaos`.
 
 Schedules are numbered, and each number is the same faults and the same lies for ever; when they come depends on the
 machine. What went as it must stands in tests/vectors/chaos.json, and the next run goes on behind it.
@@ -19,8 +19,8 @@ from support.campaigns.campaign import Line, apart, say
 from support.stories.chaos import Schedule, place
 
 RECORD = Path(__file__).parents[2] / "vectors" / "chaos.json"
-#: Schedules of one network.
-BLOCK = 10
+#: Schedules of one network: so many are played again at most where a run was broken off.
+BLOCK = 5
 
 
 def main() -> int:

@@ -8,11 +8,10 @@ is laid through each: the run fails where one rises by more than is allowed.
 import argparse
 import sys
 import tempfile
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, cycle
 from pathlib import Path
@@ -31,6 +30,7 @@ from eigentensor_client.orders import Terms
 from eigentensor_local.devnet import Devnet, devnet
 from support.campaigns.campaign import say
 from support.generated.programs import generate
+from support.steadily import steadily
 from support.stories.daemons import start_watcher, work_of
 
 OPERATORS, BLOCK_TIME = 2, 0.5
@@ -55,6 +55,7 @@ class Line:
 LINES = (Line("memory", 0.03, 8.0), Line("handles", 0.1, 4.0), Line("threads", 0.0, 1.0))
 #: Files of a database for each task, in KiB: it keeps what happened.
 PER_TASK = 64.0
+_BUSY = EigenTensorError, httpx.HTTPError  # of a network that refuses what it has no time for
 Samples = Mapping[tuple[str, str], Sequence[tuple[float, float]]]
 
 
@@ -92,25 +93,6 @@ def sampled(net: Devnet) -> Iterator[tuple[str, str, float]]:
             yield running.name, "database", sum(path.stat().st_size for path in files) / 2**10
 
 
-@contextmanager
-def steadily(act: Callable[[], object], pause: float) -> Iterator[None]:
-    """Does it again and again in a thread; what a busy network refuses is tried the next time."""
-    stop = threading.Event()
-
-    def run() -> None:
-        while not stop.wait(pause):
-            with suppress(EigenTensorError, httpx.HTTPError):
-                act()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
 def soaked(net: Devnet, client: Client, seconds: float) -> tuple[Samples, int]:
     """The samples of a network under load, and how many tasks it had."""
     programs, pages, tasks = cycle(range(1, PROGRAMS + 1)), cycle(_PAGES), count()
@@ -123,8 +105,8 @@ def soaked(net: Devnet, client: Client, seconds: float) -> tuple[Samples, int]:
 
     with (
         httpx.Client(base_url=net.network.gateway_url, timeout=30) as http,
-        steadily(post, PACE),
-        steadily(lambda: http.get(next(pages)), 0.5),
+        steadily(post, PACE, *_BUSY),
+        steadily(lambda: http.get(next(pages)), 0.5, *_BUSY),
     ):
         while (now := time.monotonic() - begun) < seconds:
             for process, name, value in sampled(net):

@@ -44,7 +44,7 @@ class Proxy:
         self._target, self._random, self.share = (host, int(port)), random, share
         self._lock, self._open = threading.Lock(), set[socket.socket]()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.url = f"http://localhost:{self._listening.getsockname()[1]}"  # by a name, which may not be found
         self.kinds: Collection[Kind] = ()
         self.planted: Counter[Kind] = Counter()
 

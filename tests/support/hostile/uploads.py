@@ -1,7 +1,6 @@
 """Callers of a gateway that begin and do not go on: uploads of which one piece came, and connections that trickle."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -10,6 +9,7 @@ import httpx
 
 from eigentensor.merkle import PIECE
 from eigentensor.store import Pieces
+from support.steadily import steadily
 
 ADDRESSES = 50  # of loopback, from which they come
 
@@ -40,7 +40,6 @@ def half_open(url: str, count: int) -> dict[int, int]:
 def trickling(port: int, count: int) -> Iterator[None]:
     """So many connections that send a byte of a body now and then, as long as the block runs; who is sent away comes
     again."""
-    stop = threading.Event()
 
     def connect(number: int) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", port), source_address=(f"127.2.0.{number % 250 + 1}", 0))
@@ -51,18 +50,12 @@ def trickling(port: int, count: int) -> Iterator[None]:
     with ExitStack() as stack:
         connections = [stack.enter_context(connect(number)) for number in range(count)]
 
-        def run() -> None:
-            while not stop.wait(1.0):
-                for number, connection in enumerate(connections):
-                    try:
-                        connection.sendall(b"?")
-                    except OSError:
-                        connections[number] = stack.enter_context(connect(number))
+        def send() -> None:
+            for number, connection in enumerate(connections):
+                try:
+                    connection.sendall(b"?")
+                except OSError:
+                    connections[number] = stack.enter_context(connect(number))
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+        stack.enter_context(steadily(send, 1.0))
+        yield

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from eigentensor_local.anvil import Anvil
+from support.steadily import steadily
 
 BEAT = 0.4  # seconds
 
@@ -14,23 +15,21 @@ class Clock:
     """Makes a block every `beat` seconds, unless it is stopped."""
 
     def __init__(self, anvil: Anvil, beat: float = BEAT) -> None:
-        self._anvil, self._beat = anvil, beat
-        self._goes, self._over = threading.Event(), threading.Event()
+        self._anvil = anvil
+        self._goes = threading.Event()
         self._goes.set()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
+        self._ticks = steadily(self._tick, beat)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._ticks.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+        self._ticks.__exit__(None, None, None)
 
     def _tick(self) -> None:
-        while not self._over.wait(self._beat):
-            if self._goes.is_set():
-                self._anvil.mine()
+        if self._goes.is_set():
+            self._anvil.mine()
 
     @contextmanager
     def stopped(self) -> Iterator[None]:

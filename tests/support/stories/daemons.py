@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,11 +50,13 @@ def work_of(example: Example) -> Work:
     return Work(example.program, inputs, weights, states, example.variables, example.repeat)
 
 
-def start(
-    net: Devnet, party: Party, *steps: str, module: str = "eigentensor_client", code: str = "", **settings: str
-) -> Running:
-    """Starts the operator, of other `code` if a PYTHONPATH is named; it is ready when it logs one of these steps,
-    or its readiness."""
+def _variables(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
+    return {name if name.isupper() else prefix + name.upper(): value for name, value in settings.items()}
+
+
+def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_client", **settings: str) -> Running:
+    """Starts the operator; it is ready when it logs one of these steps, or its readiness. Names in capitals are
+    variables of its environment."""
     environment = net.environment(party.folder, {}) | {
         "EIGENTENSOR_OPERATOR_DATA_DIR": str(party.folder),
         "EIGENTENSOR_OPERATOR_KEYSTORE": str(party.folder / "signer.json"),
@@ -66,8 +68,7 @@ def start(
         "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.1",
         "EIGENTENSOR_OPERATOR_LOG_FORMAT": "json",
     }
-    environment |= {f"EIGENTENSOR_OPERATOR_{name.upper()}": value for name, value in settings.items()}
-    environment |= {"PYTHONPATH": code} if code else {}
+    environment |= _variables("EIGENTENSOR_OPERATOR_", settings)
     ready = "|".join(f'"event": "{step}"' for step in steps or ("ready",))
     command = [sys.executable, "-m", module, "operator", "run"]
     running = net.processes.start(party.name, command, environment, ready=ready)
@@ -79,7 +80,7 @@ def start_watcher(
     net: Devnet, party: Party, network: Path | None = None, *, tells: bool = False, **settings: str
 ) -> Running:
     """Starts a watcher that looks at everything, with the party's own account, or without one if it only `tells`; with
-    another network file if given."""
+    another network file if given. Names in capitals are variables of its environment."""
     environment = net.environment(party.folder, {}) | {
         "EIGENTENSOR_WATCH_NETWORK": str(network or net.path),
         "EIGENTENSOR_WATCH_DATA": str(party.folder / "watch"),
@@ -88,7 +89,7 @@ def start_watcher(
         "EIGENTENSOR_WATCH_BLOCK_SECONDS": str(BLOCK_TIME),
         "EIGENTENSOR_WATCH_POLL": "0.1",
     }
-    environment |= {f"EIGENTENSOR_WATCH_{name.upper()}": value for name, value in settings.items()}
+    environment |= _variables("EIGENTENSOR_WATCH_", settings)
     if tells:
         del environment["EIGENTENSOR_WATCH_KEYSTORE"], environment["EIGENTENSOR_WATCH_PASSWORD_FILE"]
     command = [sys.executable, "-m", "eigentensor_client", "watch", "--json"]
