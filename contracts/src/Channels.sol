@@ -5,7 +5,6 @@ import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 import {Market} from "./Market.sol";
 import {
     Batch,
-    BatchState,
     CallReceipt,
     Channel,
     Deal,
@@ -25,23 +24,12 @@ import {
 import {IChannels} from "./interfaces/IChannels.sol";
 import {IDisputeGame, IDisputeMarket} from "./interfaces/IDisputeGame.sol";
 import {Account} from "./interfaces/IMarket.sol";
-import {
-    Answer,
-    Challenge,
-    ITaskMarket,
-    Leaf,
-    LeafProof,
-    Opening,
-    Order,
-    Stage,
-    State,
-    Task
-} from "./interfaces/ITaskMarket.sol";
+import {Answer, Challenge, ITaskMarket, Leaf, LeafProof, Opening, Order, Stage} from "./interfaces/ITaskMarket.sol";
 import {Accounts} from "./libraries/Accounts.sol";
 import {BatchChecks} from "./libraries/BatchChecks.sol";
 import {BatchDisputes} from "./libraries/BatchDisputes.sol";
 import {BatchEnds} from "./libraries/BatchEnds.sol";
-import {Batches, ChannelLedger, Dispute, Env, BatchLife} from "./libraries/Batches.sol";
+import {Batches, ChannelLedger, Env, BatchLife} from "./libraries/Batches.sol";
 import {Deposits} from "./libraries/Deposits.sol";
 import {Evidence} from "./libraries/Evidence.sol";
 import {Pools} from "./libraries/Pools.sol";
@@ -312,19 +300,6 @@ contract Channels is IChannels, Market, Multicall {
     /// @inheritdoc IDisputeMarket
     function taskOf(Order calldata order) external view returns (bytes32) {
         return Signed.taskOf(_domainSeparatorV4(), order);
-    }
-
-    /// @inheritdoc IDisputeMarket
-    function taskAt(bytes32 task) external view returns (Task memory t) {
-        Dispute memory d = _ledger.disputes[task];
-        if (d.batch == 0) return t;
-        BatchState state = _ledger.batches[d.batch].state;
-        t.state = state == BatchState.Committed
-            ? State.Revealed
-            : state == BatchState.Convicted ? State.Convicted : State.Final;
-        // SAFETY: `offer` holds `exec` to `maxExec`, which is a uint24.
-        // forge-lint: disable-next-line(unsafe-typecast)
-        (t.executor, t.exec, t.claim) = (d.operator, uint24(d.exec), d.outputsRoot);
     }
 
     /// @inheritdoc IDisputeMarket

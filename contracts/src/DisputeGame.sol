@@ -12,7 +12,7 @@ import {
     Reason
 } from "./interfaces/IDisputeGame.sol";
 import {Claim, FINAL, IReferee, Point, Shape} from "./interfaces/IReferee.sol";
-import {Order, Task} from "./interfaces/ITaskMarket.sol";
+import {Order} from "./interfaces/ITaskMarket.sol";
 import {Moves} from "./libraries/Moves.sol";
 import {Patterns} from "./libraries/Patterns.sol";
 
@@ -29,8 +29,6 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     mapping(uint256 gameId => bytes32) public positionOf;
     /// @inheritdoc IDisputeGame
-    mapping(bytes32 task => uint256) public openGames;
-    /// @inheritdoc IDisputeGame
     uint256 public games;
 
     constructor(IDisputeMarket market_, IReferee referee_) {
@@ -38,15 +36,13 @@ contract DisputeGame is IDisputeGame {
     }
 
     /// @inheritdoc IDisputeGame
-    function open(bytes32 task, address challenger) external returns (uint256 gameId) {
+    function open(bytes32 task, address executor, address challenger, uint32 clock) external returns (uint256 gameId) {
         if (msg.sender != address(market)) revert NotTheMarket(msg.sender);
-        Task memory claimed = market.taskAt(task);
         Position memory p;
-        (p.task, p.executor, p.challenger) = (task, claimed.executor, challenger);
-        p.executorLeft = p.challengerLeft = claimed.exec + market.parameters().clock;
+        (p.task, p.executor, p.challenger) = (task, executor, challenger);
+        p.executorLeft = p.challengerLeft = clock;
         p.since = uint32(block.number);
         gameId = ++games;
-        ++openGames[task];
         positionOf[gameId] = _hash(gameId, p);
         emit Opened(gameId, task, challenger, p);
     }
@@ -328,7 +324,6 @@ contract DisputeGame is IDisputeGame {
 
     function _end(uint256 gameId, Position memory p, bool executorLost, Reason reason) private {
         delete positionOf[gameId];
-        --openGames[p.task];
         emit Ended(gameId, p.task, executorLost, reason);
         market.onGameEnded(p.task, gameId, p.challenger, executorLost, reason == Reason.Clock);
     }

@@ -98,7 +98,7 @@ abstract contract Market is IMarket, EIP712, ReentrancyGuardTransient {
 
     // ---- Views ----
 
-    /// @inheritdoc IDisputeMarket
+    /// @inheritdoc IMarket
     function parameters() public view returns (Parameters memory) {
         return Parameters({
             maxExec: MAX_EXEC,

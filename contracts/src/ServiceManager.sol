@@ -164,6 +164,11 @@ contract ServiceManager is IServiceManager {
     }
 
     /// @inheritdoc IServiceManager
+    function seatCountAt(uint256 blockNumber) external view returns (uint256) {
+        return _seats.countAt(blockNumber);
+    }
+
+    /// @inheritdoc IServiceManager
     function seatAt(uint256 index) external view returns (address operator, uint256 since) {
         if (index >= _seats.count) revert NoSeat(index, _seats.count);
         return _seats.at(index);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {Market} from "./Market.sol";
 import {IDisputeGame, IDisputeMarket} from "./interfaces/IDisputeGame.sol";
 import {IServiceManager} from "./interfaces/IServiceManager.sol";
@@ -30,8 +29,9 @@ import {Executions} from "./libraries/Executions.sol";
 import {Games} from "./libraries/Games.sol";
 import {Headers} from "./libraries/Headers.sol";
 import {Limits} from "./libraries/Limits.sol";
-import {Ledger, Life, Lives} from "./libraries/Lives.sol";
+import {Ledger, Lives} from "./libraries/Lives.sol";
 import {Orders} from "./libraries/Orders.sol";
+import {Progresses} from "./libraries/Progresses.sol";
 import {Terms} from "./libraries/Terms.sol";
 import {Views} from "./libraries/Views.sol";
 
@@ -39,8 +39,7 @@ import {Views} from "./libraries/Views.sol";
 /// @notice Who may send a message, and its lock; what the message does to the ledger is in libraries.
 contract TaskMarket is ITaskMarket, Market {
     using Accounts for mapping(address => Account);
-    using Lives for Life;
-    using SafeCast for uint256;
+    using Progresses for mapping(bytes32 => uint256);
 
     Ledger private _ledger;
 
@@ -110,7 +109,8 @@ contract TaskMarket is ITaskMarket, Market {
 
     /// @inheritdoc ITaskMarket
     function commit(address operator, bytes32 task, bytes32 commitment) external nonReentrantView {
-        Executions.commit(_ledger, operator, _seatsFor(operator), task, commitment, false);
+        _checkSigner(operator);
+        Executions.commit(_ledger, operator, task, commitment, false);
     }
 
     /// @inheritdoc ITaskMarket
@@ -119,9 +119,9 @@ contract TaskMarket is ITaskMarket, Market {
         nonReentrantView
     {
         if (tasks.length != commitments.length) revert LengthMismatch(tasks.length, commitments.length);
-        uint256 seats = _seatsFor(operator);
+        _checkSigner(operator);
         for (uint256 i; i < tasks.length; ++i) {
-            Executions.commit(_ledger, operator, seats, tasks[i], commitments[i], true);
+            Executions.commit(_ledger, operator, tasks[i], commitments[i], true);
         }
     }
 
@@ -169,8 +169,8 @@ contract TaskMarket is ITaskMarket, Market {
         bytes32 uuid = taskOf(order);
         uint256 cap = type(uint256).max;
         if (msg.sender == challenger) {
-            Life memory l = _life(uuid);
-            _ledger.accounts.top(token, challenger, Terms.bond(l.p, l.priceOf(order)));
+            uint256 price = Lives.priceAt(order, _ledger.progress.load(uuid).acceptedAt);
+            _ledger.accounts.top(token, challenger, Terms.bond(parameters(), price));
         } else {
             cap = _checkSigner(challenger);
         }
@@ -248,27 +248,19 @@ contract TaskMarket is ITaskMarket, Market {
         return _hashTypedDataV4(Orders.hash(order));
     }
 
-    /// @inheritdoc IDisputeMarket
+    /// @inheritdoc ITaskMarket
     function taskAt(bytes32 task) external view returns (Task memory) {
-        Life memory l = _life(task);
-        return Task({
-            executor: l.progress.executor,
-            state: l.progress.state,
-            acceptedAt: l.progress.acceptedAt,
-            since: l.progress.since,
-            exec: l.progress.exec,
-            claim: _ledger.claims[task],
-            committedAt: l.isCommitted() ? l.committedAt().toUint32() : 0,
-            seats: l.draw.seats,
-            answered: l.draw.answered,
-            agreed: l.draw.agreed,
-            differed: l.draw.differed
-        });
+        return Views.taskAt(_ledger, serviceManager, task);
     }
 
     /// @inheritdoc IDisputeMarket
     function outputsRootOf(bytes32 task) external view returns (bytes32) {
-        return Lives.isRevealed(_ledger, _life(task)) ? _ledger.claims[task] : bytes32(0);
+        return Lives.isRevealed(_ledger, task, _ledger.progress.stateOf(task)) ? _ledger.claims[task] : bytes32(0);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function openGames(bytes32 task) external view returns (uint256 count) {
+        return _ledger.progress.stateOf(task) == State.Revealed ? _ledger.tallies[task].games : 0;
     }
 
     /// @inheritdoc ITaskMarket
@@ -298,7 +290,7 @@ contract TaskMarket is ITaskMarket, Market {
 
     /// @inheritdoc ITaskMarket
     function seatOf(bytes32 task, uint256 index) external view returns (uint256 seat) {
-        return Views.seatOf(_ledger, parameters(), task, index);
+        return Views.seatOf(_ledger, parameters(), serviceManager, task, index);
     }
 
     /// @inheritdoc ITaskMarket
@@ -313,14 +305,10 @@ contract TaskMarket is ITaskMarket, Market {
 
     /// @inheritdoc ITaskMarket
     function convictionOf(bytes32 task) external view returns (Conviction memory) {
-        return _ledger.convictions[task];
+        return Views.convictionOf(_ledger, task);
     }
 
     // ---- Inside ----
-
-    function _life(bytes32 uuid) private view returns (Life memory) {
-        return Lives.load(_ledger, parameters(), uuid);
-    }
 
     function _times(bytes32 task) private view returns (uint256 deadline, uint256 by, uint256 seedBlock) {
         return Views.times(_ledger, parameters(), task);
@@ -334,22 +322,16 @@ contract TaskMarket is ITaskMarket, Market {
         bytes32 uuid = taskOf(order);
         if (o.slot == 0) return Executions.reveal(_ledger, p, uuid, order, serviceManager, o, many);
         // An executor that did not reveal in its time ends here, so that those who answered can go on.
-        if (_ledger.progress[uuid].state == State.Committed) _close(p, order, false);
+        if (_ledger.progress.stateOf(uuid) == State.Committed) _close(p, order, false);
         Answers.reveal(_ledger, p, uuid, order, o, game, many);
     }
 
     function _close(Parameters memory p, Order calldata order, bool many) private {
-        Ends.close(_ledger, p, taskOf(order), order, game, serviceManager, many);
+        Ends.close(_ledger, p, taskOf(order), order, serviceManager, many);
     }
 
     function _accounts() internal view override returns (mapping(address => Account) storage) {
         return _ledger.accounts;
-    }
-
-    /// @dev The seats that the operator's signer, the caller, commits to.
-    function _seatsFor(address operator) private view returns (uint256) {
-        _checkSigner(operator);
-        return serviceManager.seatCount();
     }
 
     /// @dev Only the service manager asks.

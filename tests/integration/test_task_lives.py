@@ -183,7 +183,7 @@ class Walker:
         assert chain.market.seed_block_of(life.uuid) == (life.seed_block if life.committed_at else 0)
         assert chain.market.answers_by(life.uuid) == (life.answers_by if life.committed_at else 0)
         assert chain.market.outputs_root_of(life.uuid) == (life.outputs_root or bytes(32))
-        assert chain.games.open_count(life.uuid) == self._games()
+        assert chain.market.open_games(life.uuid) == len(life.open_games)
         assert chain.games.open(life.uuid) == tuple(n for n, g in life.games.items() if g.executor_lost is None)
         assert (task.answered, task.agreed.bit_count()) == (sum(1 << i for i in life.answers), life.agreed)
         assert task.differed == sum(1 << index for index in life.differing)
@@ -200,9 +200,6 @@ class Walker:
 
     def _deadline(self) -> int:
         return 0 if self.life.state is State.OPEN else self.life.deadline or 0
-
-    def _games(self) -> int:
-        return sum(game.executor_lost is None for game in self.life.games.values())
 
     def _stage(self, index: int) -> Stage:
         life, answer = self.life, self.life.answers[index]

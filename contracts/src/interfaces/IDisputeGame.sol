@@ -2,7 +2,7 @@
 pragma solidity ^0.8.30;
 
 import {Claim, IReferee} from "./IReferee.sol";
-import {Order, Parameters, Task} from "./Tasks.sol";
+import {Order} from "./Tasks.sol";
 
 /// @notice Who moves: the executor in Publish, Trace, Outputs, Tree, Leaf, Borders, the challenger in the others.
 enum Phase {
@@ -98,17 +98,11 @@ interface IDisputeMarket {
     /// @notice The task's uuid: the order's EIP-712 hash.
     function taskOf(Order calldata order) external view returns (bytes32);
 
-    /// @notice What the market stores of the task; all zero if it was never posted.
-    function taskAt(bytes32 task) external view returns (Task memory);
-
     /// @notice The revealed outputs root; zero before.
     function outputsRootOf(bytes32 task) external view returns (bytes32);
 
     /// @notice Whether `sender` is the account, or the signer that it registered.
     function mayAct(address account, address sender) external view returns (bool);
-
-    /// @notice What the market was deployed with.
-    function parameters() external view returns (Parameters memory);
 }
 
 /// @title Disputes between a task's executor and its challengers
@@ -116,7 +110,7 @@ interface IDisputeMarket {
 /// other. Holds no money, and does not know what the machine computes: that is the referee's.
 ///
 /// A game is one word: keccak256(abi.encode(gameId, position)). Every move brings the position; `Moved` carries the next
-/// one. A move needs the mover's phase, and time: each player has exec + CLOCK blocks, of which those between the last
+/// one. A move needs the mover's phase, and time: each player has the blocks of its clock, exec + CLOCK, of which those between the last
 /// move and its own are taken; it may move while they are fewer than it has left. From then on `timeout` is anybody's.
 ///
 /// The challenger posts no hashes: it picks from what the executor committed to. Whatever the executor publishes has one
@@ -152,8 +146,9 @@ interface IDisputeGame {
     error WrongSpan(uint256 span, uint256 spans);
     error NothingToDispute();
 
-    /// @notice Starts a game against the revealed claim of `task`; ids count from 1. Only by the market. → Publish
-    function open(bytes32 task, address challenger) external returns (uint256 gameId);
+    /// @notice Starts a game against the revealed claim of `task`, in which each player has `clock` blocks; ids count from 1.
+    /// Only by the market. → Publish
+    function open(bytes32 task, address executor, address challenger, uint32 clock) external returns (uint256 gameId);
 
     /// @notice Publish → Call, by the executor: the trace is the tree over the tensor roots of all calls × repeat executed
     /// calls, and the outputs root that the market knows. Published of it are the nodes k levels below its root, which may
@@ -287,9 +282,6 @@ interface IDisputeGame {
 
     /// @notice Ends the game, by anybody, when the side to move has used up its clock: it lost.
     function timeout(uint256 gameId, Position calldata position) external;
-
-    /// @notice How many games of `task` are not decided yet.
-    function openGames(bytes32 task) external view returns (uint256 count);
 
     /// @notice keccak256(abi.encode(gameId, position)) of the game's position; zero if it is over, or never was.
     function positionOf(uint256 gameId) external view returns (bytes32);

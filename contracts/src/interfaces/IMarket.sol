@@ -4,7 +4,7 @@ pragma solidity ^0.8.30;
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IDisputeGame, IDisputeMarket} from "./IDisputeGame.sol";
 import {IServiceManager} from "./IServiceManager.sol";
-import {Account} from "./Tasks.sol";
+import {Account, Parameters} from "./Tasks.sol";
 
 /// @title What markets have in common: accounts, and messages that have a sender and a time
 /// @notice While tokens move, no message comes through: a token may call anybody.
@@ -58,6 +58,9 @@ interface IMarket is IDisputeMarket {
 
     /// @notice What an account has: its free balance and what is held of it, in wei.
     function accountOf(address account) external view returns (Account memory);
+
+    /// @notice What the market was deployed with.
+    function parameters() external view returns (Parameters memory);
 
     /// @notice The token that everything here is paid in: the underlying one of the strategy.
     function token() external view returns (IERC20);

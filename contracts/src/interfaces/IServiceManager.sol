@@ -105,6 +105,9 @@ interface IServiceManager is IAVSRegistrar {
     /// @notice The length of the array of seats, tombstones included. It never falls.
     function seatCount() external view returns (uint256);
 
+    /// @notice `seatCount` at the end of a block; so far, of this one.
+    function seatCountAt(uint256 blockNumber) external view returns (uint256);
+
     /// @notice Whose seat it is (zero: a tombstone), and the block since when.
     function seatAt(uint256 index) external view returns (address operator, uint256 since);
 

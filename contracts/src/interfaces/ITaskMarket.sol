@@ -225,6 +225,12 @@ interface ITaskMarket is IMarket {
     /// otherwise. `close` comes after it.
     function deadlineOf(bytes32 task) external view returns (uint256);
 
+    /// @notice How many games against the task's result are open and can still convict its executor.
+    function openGames(bytes32 task) external view returns (uint256 count);
+
+    /// @notice What the market stores of the task; all zero if it was never posted.
+    function taskAt(bytes32 task) external view returns (Task memory);
+
     /// @notice The last block in which verifiers open their answers, from the commit on: `reveal` blocks after the
     /// executor's reveal, or after revealBy while there is none.
     function answersBy(bytes32 task) external view returns (uint256);

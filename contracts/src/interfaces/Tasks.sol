@@ -56,11 +56,11 @@ struct Task {
     address executor;
     State state;
     uint32 acceptedAt; // block of the acceptance: fixes the price
-    uint32 since; // block of the last step from Open to Revealed
+    uint32 since; // block of the last step from Accepted to Revealed
     uint24 exec; // copied from the order at acceptance
     bytes32 claim; // the executor's commitment until it reveals, its outputs root from then on
     uint32 committedAt; // block of the commit: fixes the seed block; zero before
-    uint32 seats; // seats at the commit: what is drawn from
+    uint32 seats; // seats at the end of that block: what is drawn from
     uint64 answered; // indices with an answer
     uint64 agreed; // of these, those that were revealed and equal the executor's root
     uint64 differed; // of these, those that were revealed and do not

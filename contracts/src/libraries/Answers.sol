@@ -39,7 +39,7 @@ library Answers {
         serviceManager.checkSeats(a.operator);
 
         ledger.answers[l.uuid][index] = a;
-        ledger.draws[l.uuid].answered = l.draw.answered.with(index);
+        ledger.tallies[l.uuid].answered = l.tally.answered.with(index);
         ledger.accounts.hold(a.operator, Terms.bond(l.p, l.priceOf(order)), cap);
         emit ITaskMarket.Answered(l.uuid, index, a.operator, a.claim);
     }
@@ -70,7 +70,7 @@ library Answers {
         if (o.slot == 0) {
             if (l.has(Lives.EXPOSED)) revert IMarket.AlreadyOpened(l.uuid, 0);
             l.checkOpening(operator, o, ledger.claims[l.uuid]);
-            ledger.draws[l.uuid].flags = l.draw.flags | Lives.EXPOSED;
+            ledger.tallies[l.uuid].flags = l.tally.flags | Lives.EXPOSED;
             held = Terms.reward(l.p, price);
         } else {
             operator = _hidden(ledger, l, o);
@@ -116,10 +116,10 @@ library Answers {
         Lives.checkUntil(last);
         address operator = _hidden(ledger, l, o);
 
-        bool agrees = Lives.isRevealed(ledger, l) && o.outputsRoot == ledger.claims[l.uuid];
+        bool agrees = Lives.isRevealed(ledger, l.uuid, l.progress.state) && o.outputsRoot == ledger.claims[l.uuid];
         ledger.answers[l.uuid][index] = Answer(operator, agrees ? Stage.Agreed : Stage.Differed, o.outputsRoot);
-        if (agrees) ledger.draws[l.uuid].agreed = l.draw.agreed.with(index);
-        else ledger.draws[l.uuid].differed = l.draw.differed.with(index);
+        if (agrees) ledger.tallies[l.uuid].agreed = l.tally.agreed.with(index);
+        else ledger.tallies[l.uuid].differed = l.tally.differed.with(index);
         emit ITaskMarket.Revealed(l.uuid, o.slot, o.outputsRoot);
         if (agrees || l.progress.state == State.Convicted) return;
         // SAFETY: slots go up to 64.
@@ -135,7 +135,8 @@ library Answers {
         address operator,
         uint256 index
     ) private view {
-        (address candidate, uint256 seat) = _candidate(ledger, l, serviceManager, index);
+        uint256 seats = serviceManager.seatCountAt(l.progress.committedAt);
+        (address candidate, uint256 seat) = _candidate(ledger, l, serviceManager, seats, index);
         if (candidate != operator) revert IMarket.NotYourSeat(operator, seat);
         // INVARIANT 21: nobody answers twice.
         if (_hasAnswered(ledger, l, operator)) revert IMarket.AlreadyAnswered(l.uuid, operator);
@@ -148,31 +149,34 @@ library Answers {
         view
         returns (bool)
     {
-        if (l.draw.answered == 0) return true;
+        if (l.tally.answered == 0) return true;
+        uint256 seats = serviceManager.seatCountAt(l.progress.committedAt);
         for (uint256 i; i < Limits.DRAWS * order.verifiers; ++i) {
-            if (l.draw.answered.has(i)) continue;
-            (address candidate,) = _candidate(ledger, l, serviceManager, i);
+            if (l.tally.answered.has(i)) continue;
+            (address candidate,) = _candidate(ledger, l, serviceManager, seats, i);
             if (candidate != address(0) && !_hasAnswered(ledger, l, candidate)) return true;
         }
         return false;
     }
 
     /// @dev Who may answer at an index, unless it has answered at another: zero if the seat that is drawn for it is nobody's,
-    /// younger than the commit, or the executor's.
-    function _candidate(Ledger storage ledger, Life memory l, IServiceManager serviceManager, uint256 index)
-        private
-        view
-        returns (address operator, uint256 seat)
-    {
-        seat = Terms.seatOf(Lives.mixOf(ledger, l), l.uuid, index, l.draw.seats);
+    /// younger than the commit, or the executor's. So many seats were there at the commit.
+    function _candidate(
+        Ledger storage ledger,
+        Life memory l,
+        IServiceManager serviceManager,
+        uint256 seats,
+        uint256 index
+    ) private view returns (address operator, uint256 seat) {
+        seat = Terms.seatOf(Lives.mixOf(ledger, l), l.uuid, index, seats);
         uint256 since;
         (operator, since) = serviceManager.seatAt(seat);
         // INVARIANT 21: the executor never answers its own task.
-        if (since >= l.committedAt() || operator == l.progress.executor) operator = address(0);
+        if (since >= l.progress.committedAt || operator == l.progress.executor) operator = address(0);
     }
 
     function _hasAnswered(Ledger storage ledger, Life memory l, address operator) private view returns (bool) {
-        for (uint64 rest = l.draw.answered; rest != 0; rest &= rest - 1) {
+        for (uint64 rest = l.tally.answered; rest != 0; rest &= rest - 1) {
             if (ledger.answers[l.uuid][rest.lowest()].operator == operator) return true;
         }
         return false;

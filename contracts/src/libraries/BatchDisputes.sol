@@ -54,7 +54,9 @@ library BatchDisputes {
         ledger.disputes[place.call.order] =
             Dispute(l.id, place.call.outputsRoot, o.operator, uint96(o.maxPrice), o.exec, o.verifiers);
         ledger.batches[l.id].games = l.b.games + 1;
-        gameId = env.game.open(place.call.order, c.challenger);
+        // SAFETY: an offer's windows fit EigenLayer's delays, which are uint32.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        gameId = env.game.open(place.call.order, o.operator, c.challenger, uint32(Terms.clock(l.p, o.exec)));
         ledger.challenges[place.call.order][gameId] = c;
         emit IChannels.Challenged(l.id, gameId, c.challenger, bond, c.slot, place.order, place.call.outputsRoot);
     }

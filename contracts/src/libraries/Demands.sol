@@ -29,7 +29,7 @@ library Demands {
         if (count == 0 || count > Limits.LEAVES) revert IMarket.WrongLeaves(count, Limits.LEAVES);
 
         ledger.accounts.debit(msg.sender, count * l.p.gChunk);
-        ledger.draws[l.uuid].flags = l.draw.flags | Lives.DEMANDED;
+        ledger.tallies[l.uuid].flags = l.tally.flags | Lives.DEMANDED;
         // SAFETY: `count` was bounded above.
         // forge-lint: disable-next-line(unsafe-typecast)
         ledger.demands[l.uuid] = Demand(keccak256(abi.encode(leaves)), block.number.toUint32(), uint8(count));
@@ -57,7 +57,7 @@ library Demands {
             if (root == 0 || root != claim) revert IMarket.WrongLeaf(i);
             emit ITaskMarket.Shown(l.uuid, i, exists ? proofs[i].data : proofs[i].data[:0]);
         }
-        ledger.draws[l.uuid].flags = l.draw.flags ^ (Lives.DEMANDED | Lives.SHOWN);
+        ledger.tallies[l.uuid].flags = l.tally.flags ^ (Lives.DEMANDED | Lives.SHOWN);
     }
 
     /// @notice The outputs root that a proof leads to, zero if its leaf has a wrong length, and whether there is such a leaf under it.

@@ -7,7 +7,8 @@ import {Account, IMarket} from "../interfaces/IMarket.sol";
 import {Admission, ITaskMarket, Opening, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Answers} from "./Answers.sol";
-import {Draw, Ledger, Life, Lives, Progress} from "./Lives.sol";
+import {Ledger, Life, Lives, Tally} from "./Lives.sol";
+import {Progress, Progresses} from "./Progresses.sol";
 import {Terms} from "./Terms.sol";
 import {Views} from "./Views.sol";
 
@@ -15,6 +16,7 @@ import {Views} from "./Views.sol";
 library Executions {
     using Accounts for mapping(address => Account);
     using Lives for Life;
+    using Progresses for mapping(bytes32 => uint256);
     using SafeCast for uint256;
 
     /// @dev Who accepts, and what the service manager says of it: asked once for a whole batch.
@@ -49,9 +51,10 @@ library Executions {
         Admission calldata admission,
         bool many
     ) internal {
-        if (ledger.progress[uuid].state != State.Open) {
+        State state = ledger.progress.stateOf(uuid);
+        if (state != State.Open) {
             if (many) return;
-            revert ITaskMarket.WrongState(uuid, State.Open, ledger.progress[uuid].state);
+            revert ITaskMarket.WrongState(uuid, State.Open, state);
         }
         if (many && block.number > order.acceptBy) return;
         Lives.checkUntil(order.acceptBy);
@@ -60,28 +63,23 @@ library Executions {
         uint256 lifetime = Terms.lifetime(p, order.exec);
         if (lifetime > by.delay) revert IMarket.OutlivesStake(lifetime, by.delay);
         // INVARIANT 39: the price depends on the order and this block only, and the order is the task's name.
-        uint256 price = Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, block.number);
+        uint256 price = Lives.priceAt(order, block.number);
         uint256 collateral = Terms.collateral(p, price, order.verifiers, order.checkFee);
         uint256 stake = Terms.stake(p, price, order.valueAtRisk, order.checkRate, order.verifiers);
 
         ledger.accounts.hold(by.operator, collateral, by.cap);
         uint32 now_ = block.number.toUint32();
-        Progress storage progress = ledger.progress[uuid];
         // SAFETY: `post` holds `exec` to `maxExec`, which is a uint24.
         // forge-lint: disable-next-line(unsafe-typecast)
-        (progress.executor, progress.state, progress.exec) = (by.operator, State.Accepted, uint24(order.exec));
-        (progress.acceptedAt, progress.since) = (now_, now_);
+        ledger.progress.store(uuid, Progress(by.operator, State.Accepted, now_, 0, now_, uint24(order.exec)));
         emit ITaskMarket.Accepted(uuid, by.operator, price, collateral);
         by.serviceManager.lock(uuid, by.operator, stake, block.number + lifetime);
     }
 
-    /// @notice See `ITaskMarket.commit`; the caller is the operator's signer, and so many seats are there. `many`: what is
-    /// past Accepted, or past its time, is left alone.
-    function commit(Ledger storage ledger, address operator, uint256 seats, bytes32 uuid, bytes32 commitment, bool many)
-        internal
-    {
-        Progress storage stored = ledger.progress[uuid];
-        Progress memory progress = stored;
+    /// @notice See `ITaskMarket.commit`; the caller is the operator's signer. `many`: what is past Accepted, or past its
+    /// time, is left alone.
+    function commit(Ledger storage ledger, address operator, bytes32 uuid, bytes32 commitment, bool many) internal {
+        Progress memory progress = ledger.progress.load(uuid);
         uint256 last = uint256(progress.since) + progress.exec;
         if (many && (progress.state > State.Accepted || (progress.state == State.Accepted && block.number > last))) {
             return;
@@ -90,13 +88,10 @@ library Executions {
         if (progress.executor != operator) revert ITaskMarket.NotTheExecutor(operator, progress.executor);
         Lives.checkUntil(last);
 
-        (stored.state, stored.since) = (State.Committed, block.number.toUint32());
+        (progress.state, progress.since) = (State.Committed, block.number.toUint32());
+        progress.committedAt = progress.since;
+        ledger.progress.store(uuid, progress);
         ledger.claims[uuid] = commitment;
-        Draw storage draw = ledger.draws[uuid];
-        // INVARIANT 19: nobody can change the seats that are drawn from once the seed can be guessed.
-        // SAFETY: the wait is `exec` at most.
-        // forge-lint: disable-next-line(unsafe-typecast)
-        (draw.wait, draw.seats) = (uint24(block.number - progress.acceptedAt), seats.toUint32());
         emit ITaskMarket.Committed(uuid, commitment);
     }
 
@@ -110,7 +105,7 @@ library Executions {
         Opening calldata o,
         bool many
     ) internal {
-        Life memory l = Lives.load(ledger, p, uuid);
+        Life memory l = Life(uuid, p, ledger.progress.load(uuid), Tally(0, 0, 0, 0, 0, 0));
         uint256 last = l.revealBy();
         if (many && (l.progress.state > State.Committed || block.number > last)) return;
         l.checkState(State.Committed);
@@ -121,8 +116,8 @@ library Executions {
         Lives.checkUntil(last);
         l.checkOpening(l.progress.executor, o, ledger.claims[uuid]);
 
-        Progress storage progress = ledger.progress[uuid];
-        (progress.state, progress.since) = (State.Revealed, block.number.toUint32());
+        (l.progress.state, l.progress.since) = (State.Revealed, block.number.toUint32());
+        ledger.progress.store(uuid, l.progress);
         ledger.claims[uuid] = o.outputsRoot;
         emit ITaskMarket.Revealed(uuid, 0, o.outputsRoot);
     }

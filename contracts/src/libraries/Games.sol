@@ -30,7 +30,7 @@ library Games {
         Lives.checkUntil(l.challengeBy());
         Bill memory b = l.bill(order);
         ledger.accounts.hold(challenger, Terms.bond(l.p, b.price), cap);
-        bool crowded = game.openGames(l.uuid) >= Limits.FREE_GAMES;
+        bool crowded = l.tally.games >= Limits.FREE_GAMES;
         return open(ledger, l, b, game, Challenge(challenger, 0, false, crowded));
     }
 
@@ -39,11 +39,11 @@ library Games {
         internal
         returns (uint256 gameId)
     {
-        if (!l.has(Lives.BILLED)) {
-            ledger.bills[l.uuid] = b;
-            ledger.draws[l.uuid].flags = l.draw.flags | Lives.BILLED;
-        }
-        gameId = game.open(l.uuid, c.challenger);
+        if (ledger.bills[l.uuid].client == address(0)) ledger.bills[l.uuid] = b;
+        ledger.tallies[l.uuid].games = l.tally.games + 1;
+        // SAFETY: a task's windows are below 2^20 blocks.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        gameId = game.open(l.uuid, l.progress.executor, c.challenger, uint32(Terms.clock(l.p, l.progress.exec)));
         ledger.challenges[l.uuid][gameId] = c;
         emit ITaskMarket.Challenged(l.uuid, gameId, c.challenger, Terms.bond(l.p, b.price));
     }
@@ -69,13 +69,12 @@ library Games {
         uint256 bond = Terms.bond(l.p, b.price);
         if (executorLost) {
             if (c.slot == 0) ledger.accounts.release(c.challenger, bond, bond);
-            Convictions.convict(ledger, l, b, Cause.Verdict, c.challenger, byClock && c.crowded);
+            Convictions.convict(ledger, l, b, Cause.Verdict, gameId, byClock && c.crowded);
         } else {
             // INVARIANT 9: a part of the bond is burned, whoever plays both sides.
             ledger.accounts.release(c.challenger, bond, 0);
             ledger.accounts.credit(Lives.BURN, bond - Terms.bondShare(l.p, b.price));
-            ledger.won[l.uuid] += 1;
-            ledger.draws[l.uuid].flags = l.draw.flags | Lives.WON;
+            (ledger.tallies[l.uuid].games, ledger.tallies[l.uuid].won) = (l.tally.games - 1, l.tally.won + 1);
             if (c.slot != 0) ledger.answers[l.uuid][c.slot - 1].stage = Stage.Lost;
         }
     }

@@ -38,11 +38,11 @@ library Headers {
         bytes32 actual = keccak256(header);
         // INVARIANT 20: only the header that the chain itself remembers.
         if (expected == 0 || actual != expected) revert ITaskMarket.WrongHeader(blockNumber, expected, actual);
-        if (uint256(field(header, NUMBER)) != blockNumber) {
+        bytes32 number;
+        (number, mix) = fields(header);
+        if (uint256(number) != blockNumber || mix == 0) {
             revert ITaskMarket.WrongHeader(blockNumber, expected, actual);
         }
-        mix = field(header, MIX);
-        if (mix == 0) revert ITaskMarket.WrongHeader(blockNumber, expected, actual);
     }
 
     /// @notice The hash of a past block; zero if the chain does not remember it.
@@ -52,30 +52,39 @@ library Headers {
         return known && answer.length == 32 ? abi.decode(answer, (bytes32)) : bytes32(0);
     }
 
-    /// @notice A field of at most 32 bytes, as a number.
+    /// @notice The fields of the block's number and of its random value, of at most 32 bytes each, as numbers.
     /// @dev Reads a header whose hash has been checked: it is well formed. Fields before the last one that is read are
     /// strings of less than 2^16 bytes.
-    function field(bytes calldata header, uint256 number) internal pure returns (bytes32) {
-        uint256 at = 1 + (uint8(header[0]) > 0xf7 ? uint8(header[0]) - 0xf7 : 0);
-        for (uint256 i;; ++i) {
-            (uint256 start, uint256 length) = item(header, at);
-            if (i == number) {
-                // SAFETY: a field of no bytes is zero, and no shift below is by a negative number.
-                return length == 0 ? bytes32(0) : bytes32(header[start:start + length]) >> (8 * (32 - length));
+    function fields(bytes calldata header) internal pure returns (bytes32 number, bytes32 mix) {
+        // SAFETY: places are below 2^17.
+        unchecked {
+            uint256 at = 1 + (uint8(header[0]) > 0xf7 ? uint8(header[0]) - 0xf7 : 0);
+            for (uint256 i;; ++i) {
+                (uint256 start, uint256 length) = item(header, at);
+                at = start + length;
+                if (i == NUMBER) number = numberOf(header[start:at]);
+                if (i == MIX) return (number, numberOf(header[start:at]));
             }
-            at = start + length;
         }
-        return 0;
+    }
+
+    /// @notice At most 32 bytes as a number; none are zero.
+    function numberOf(bytes calldata part) internal pure returns (bytes32) {
+        // SAFETY: no shift is by a negative number.
+        return part.length == 0 ? bytes32(0) : bytes32(part) >> (8 * (32 - part.length));
     }
 
     /// @notice Where the bytes of the RLP string at `at` start, and how many they are.
     function item(bytes calldata header, uint256 at) internal pure returns (uint256 start, uint256 length) {
-        uint256 prefix = uint8(header[at]);
-        if (prefix < 0x80) return (at, 1);
-        if (prefix < 0xb8) return (at + 1, prefix - 0x80);
-        start = at + 1 + (prefix - 0xb7);
-        for (uint256 i = at + 1; i < start; ++i) {
-            length = length << 8 | uint8(header[i]);
+        // SAFETY: places are below 2^17.
+        unchecked {
+            uint256 prefix = uint8(header[at]);
+            if (prefix < 0x80) return (at, 1);
+            if (prefix < 0xb8) return (at + 1, prefix - 0x80);
+            start = at + 1 + (prefix - 0xb7);
+            for (uint256 i = at + 1; i < start; ++i) {
+                length = length << 8 | uint8(header[i]);
+            }
         }
     }
 }

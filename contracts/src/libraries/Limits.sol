@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {IMarket} from "../interfaces/IMarket.sol";
 import {ITaskMarket, Order, Parameters} from "../interfaces/ITaskMarket.sol";
+import {Progresses} from "./Progresses.sol";
 import {Terms} from "./Terms.sol";
 
 /// @title What parameters and orders are allowed to be
@@ -40,7 +42,8 @@ library Limits {
         }
         if (p.stakeMargin < Terms.WAD) revert ITaskMarket.StakeMarginBelowOne(p.stakeMargin);
         uint256 lifetime = Terms.lifetime(p, p.maxExec);
-        if (lifetime > delay) revert IMarket.OutlivesStake(lifetime, delay);
+        uint256 most = Math.min(delay, Progresses.LONGEST);
+        if (lifetime > most) revert IMarket.OutlivesStake(lifetime, most);
     }
 
     /// @notice Reverts unless the market takes the order.

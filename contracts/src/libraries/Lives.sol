@@ -2,45 +2,31 @@
 pragma solidity ^0.8.30;
 
 import {Account, IMarket} from "../interfaces/IMarket.sol";
-import {
-    Answer,
-    Cause,
-    Challenge,
-    Conviction,
-    ITaskMarket,
-    Opening,
-    Order,
-    Parameters,
-    State
-} from "../interfaces/ITaskMarket.sol";
+import {Answer, Cause, Challenge, ITaskMarket, Opening, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
+import {Progress, Progresses} from "./Progresses.sol";
 import {Terms} from "./Terms.sol";
 
-/// @dev How far a task has come: written by each message. The price follows from the order and `acceptedAt`.
-struct Progress {
-    address executor;
-    State state;
-    uint32 acceptedAt;
-    uint32 since;
-    uint24 exec;
-}
-
-/// @dev Written by the commit and by whatever needs a seed.
-struct Draw {
-    uint24 wait; // blocks from the acceptance to the commit
+/// @dev What others have to say about a result. Nobody writes it while they have nothing.
+struct Tally {
     uint8 flags;
-    uint32 seats;
+    uint24 games; // that are open, as long as one can convict
+    uint24 won; // bonds, by the executor
     uint64 answered;
     uint64 agreed;
     uint64 differed;
 }
 
-/// @dev What the end of a task needs of its order. Stored by its first game, which ends without the order.
+/// @dev What the end of a task needs of its order, stored by its first game, which ends without the order; and why and how
+/// the task was convicted, stored by whatever convicts it.
 struct Bill {
     address client;
     uint96 maxPrice;
     uint96 price;
     uint96 checkFee;
     uint8 verifiers;
+    Cause cause;
+    uint8 marks;
+    uint40 game; // that decided
 }
 
 struct Demand {
@@ -52,15 +38,13 @@ struct Demand {
 /// @dev All that the market stores.
 struct Ledger {
     mapping(address owner => Account) accounts;
-    mapping(bytes32 uuid => Progress) progress;
+    mapping(bytes32 uuid => uint256) progress; // see `Progresses`
     mapping(bytes32 uuid => bytes32) claims;
-    mapping(bytes32 uuid => Draw) draws;
+    mapping(bytes32 uuid => Tally) tallies;
     mapping(bytes32 uuid => mapping(uint256 index => Answer)) answers;
     mapping(bytes32 uuid => mapping(uint256 gameId => Challenge)) challenges;
-    mapping(bytes32 uuid => uint256 count) won; // bonds
     mapping(bytes32 uuid => Bill) bills;
     mapping(bytes32 uuid => Demand) demands;
-    mapping(bytes32 uuid => Conviction) convictions;
     mapping(uint256 blockNumber => bytes32 mix) mixes;
 }
 
@@ -69,42 +53,40 @@ struct Life {
     bytes32 uuid;
     Parameters p;
     Progress progress;
-    Draw draw;
+    Tally tally;
 }
 
 /// @title Where a task stands, until when, and what is held for it
 library Lives {
-    /// @dev Flags of a draw: the executor's commitment was exposed; the client waits for leaves, or has seen them; the
-    /// executor has won bonds; the bill is stored.
+    using Progresses for mapping(bytes32 => uint256);
+
+    /// @dev Flags of a tally: the executor's commitment was exposed; the client waits for leaves, or has seen them.
     uint8 internal constant EXPOSED = 1;
     uint8 internal constant DEMANDED = 2;
     uint8 internal constant SHOWN = 4;
-    uint8 internal constant WON = 8;
-    uint8 internal constant BILLED = 16;
+    /// @dev Marks of a bill, see `Conviction`.
+    uint8 internal constant DIVIDED = 1;
+    uint8 internal constant SLASHED = 2;
+    uint8 internal constant CROWDED = 4;
 
     address internal constant BURN = 0x000000000000000000000000000000000000dEaD;
 
     function load(Ledger storage ledger, Parameters memory p, bytes32 uuid) internal view returns (Life memory) {
-        return Life(uuid, p, ledger.progress[uuid], ledger.draws[uuid]);
+        return Life(uuid, p, ledger.progress.load(uuid), ledger.tallies[uuid]);
     }
 
     function has(Life memory l, uint8 flags) internal pure returns (bool) {
-        return l.draw.flags & flags != 0;
+        return l.tally.flags & flags != 0;
     }
 
     // ---- Times ----
 
-    /// @dev Seats are there at every commit.
     function isCommitted(Life memory l) internal pure returns (bool) {
-        return l.draw.seats != 0;
-    }
-
-    function committedAt(Life memory l) internal pure returns (uint256) {
-        return uint256(l.progress.acceptedAt) + l.draw.wait;
+        return l.progress.committedAt != 0;
     }
 
     function seedBlock(Life memory l) internal pure returns (uint256) {
-        return Terms.seedBlock(l.p, committedAt(l));
+        return Terms.seedBlock(l.p, l.progress.committedAt);
     }
 
     /// @notice The last block of an answer. Before it a drawn task's executor does not reveal.
@@ -125,7 +107,7 @@ library Lives {
     }
 
     function answersBy(Ledger storage ledger, Life memory l) internal view returns (uint256) {
-        return (isRevealed(ledger, l) ? l.progress.since : revealBy(l)) + l.p.reveal;
+        return (isRevealed(ledger, l.uuid, l.progress.state) ? l.progress.since : revealBy(l)) + l.p.reveal;
     }
 
     function deadline(Ledger storage ledger, Life memory l) internal view returns (uint256) {
@@ -151,26 +133,27 @@ library Lives {
         return Terms.isDrawn(mix, l.uuid, rate);
     }
 
-    /// @notice Whether the executor has revealed.
-    function isRevealed(Ledger storage ledger, Life memory l) internal view returns (bool) {
-        State state = l.progress.state;
-        if (state == State.Convicted) return ledger.convictions[l.uuid].cause != Cause.Silence;
+    /// @notice Whether the executor of a task in this state has revealed.
+    function isRevealed(Ledger storage ledger, bytes32 uuid, State state) internal view returns (bool) {
+        if (state == State.Convicted) return ledger.bills[uuid].cause != Cause.Silence;
         return state == State.Revealed || state == State.Final;
     }
 
     // ---- Money ----
 
     function priceOf(Life memory l, Order calldata order) internal pure returns (uint256) {
-        return Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, l.progress.acceptedAt);
+        return priceAt(order, l.progress.acceptedAt);
     }
 
-    function bill(Life memory l, Order calldata order) internal pure returns (Bill memory) {
+    function priceAt(Order calldata order, uint256 acceptedAt) internal pure returns (uint256) {
+        return Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, acceptedAt);
+    }
+
+    function bill(Life memory l, Order calldata order) internal pure returns (Bill memory b) {
+        (b.client, b.verifiers) = (order.client, order.verifiers);
         // SAFETY: `post` holds prices and fees below 2^96.
         // forge-lint: disable-next-item(unsafe-typecast)
-        return
-            Bill(
-                order.client, uint96(order.maxPrice), uint96(priceOf(l, order)), uint96(order.checkFee), order.verifiers
-            );
+        (b.maxPrice, b.price, b.checkFee) = (uint96(order.maxPrice), uint96(priceOf(l, order)), uint96(order.checkFee));
     }
 
     function escrow(Bill memory b) internal pure returns (uint256) {
@@ -189,7 +172,7 @@ library Lives {
         view
         returns (uint256 won, uint256 prepaid)
     {
-        if (has(l, WON)) won = ledger.won[l.uuid] * Terms.bondShare(l.p, b.price);
+        won = uint256(l.tally.won) * Terms.bondShare(l.p, b.price);
         if (has(l, DEMANDED | SHOWN)) prepaid = uint256(ledger.demands[l.uuid].count) * l.p.gChunk;
     }
 

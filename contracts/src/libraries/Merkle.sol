@@ -149,21 +149,12 @@ library Merkle {
 
     /// @dev Writes the parents of `pairs` pairs of nodes over the first nodes.
     function _foldPairs(bytes32[] memory nodes, uint256 pairs) private pure {
-        unchecked {
-            for (uint256 i; i < pairs; ++i) {
-                bytes32 left;
-                bytes32 right;
-                assembly ("memory-safe") {
-                    let at := add(add(nodes, 32), shl(6, i))
-                    left := mload(at)
-                    right := mload(add(at, 32))
-                }
-                left = node(left, right);
-                assembly ("memory-safe") {
-                    mstore(add(add(nodes, 32), shl(5, i)), left)
-                }
-            }
+        function(bytes32[] memory, uint256) view viewing = _hashPairs;
+        function(bytes32[] memory, uint256) pure hash;
+        assembly ("memory-safe") {
+            hash := viewing
         }
+        hash(nodes, pairs);
     }
 
     /// @dev As the language's own sha256, which is pure too, without copying what lies in memory.
@@ -188,6 +179,20 @@ library Merkle {
                 if iszero(staticcall(gas(), 2, free, 65, 0, 32)) { revert(0, 0) }
                 root := mload(0)
                 index := shr(1, index)
+            }
+        }
+    }
+
+    function _hashPairs(bytes32[] memory nodes, uint256 pairs) private view {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore8(free, 1)
+            let to := add(nodes, 32)
+            let end := add(to, shl(5, pairs))
+            for { let from := to } lt(to, end) { to := add(to, 32) } {
+                mcopy(add(free, 1), from, 64)
+                if iszero(staticcall(gas(), 2, free, 65, to, 32)) { revert(0, 0) }
+                from := add(from, 64)
             }
         }
     }

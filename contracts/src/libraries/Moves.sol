@@ -274,30 +274,30 @@ library Moves {
     }
 
     /// @dev Root of the tree over the words of a leaf, each with the next `each` bytes of the results, as far as there are.
-    function _wordsRoot(bytes memory leaf, bytes memory results, uint256 each) private pure returns (bytes32) {
-        bytes32[] memory nodes = new bytes32[](WORDS);
-        bytes memory preimage = new bytes(32 + each);
-        for (uint256 w; w < WORDS; ++w) {
-            uint256 from = _lesser(w * each, results.length);
-            uint256 size = _lesser(each, results.length - from);
-            bytes32 hash;
-            assembly ("memory-safe") {
-                let start := add(preimage, 32)
-                mstore(start, mload(add(add(leaf, 32), shl(5, w))))
-                mcopy(add(start, 32), add(add(results, 32), from), size)
-                hash := keccak256(start, add(32, size))
+    function _wordsRoot(bytes memory leaf, bytes memory results, uint256 each) private pure returns (bytes32 root) {
+        uint256 words = WORDS;
+        assembly ("memory-safe") {
+            // Beyond the free memory pointer: the nodes, then one word with its results.
+            let nodes := mload(0x40)
+            let preimage := add(nodes, shl(5, words))
+            let from := add(results, 32)
+            let left := mload(results)
+            for { let w := 0 } lt(w, words) { w := add(w, 1) } {
+                let size := each
+                if lt(left, size) { size := left }
+                mstore(preimage, mload(add(add(leaf, 32), shl(5, w))))
+                mcopy(add(preimage, 32), from, size)
+                mstore(add(nodes, shl(5, w)), keccak256(preimage, add(32, size)))
+                from := add(from, size)
+                left := sub(left, size)
             }
-            nodes[w] = hash;
-        }
-        for (uint256 count = WORDS / 2; count != 0; count /= 2) {
-            for (uint256 i; i < count; ++i) {
-                assembly ("memory-safe") {
-                    let to := add(nodes, 32)
-                    mstore(add(to, shl(5, i)), keccak256(add(to, shl(6, i)), 64))
+            for { let count := shr(1, words) } count { count := shr(1, count) } {
+                for { let i := 0 } lt(i, count) { i := add(i, 1) } {
+                    mstore(add(nodes, shl(5, i)), keccak256(add(nodes, shl(6, i)), 64))
                 }
             }
+            root := mload(nodes)
         }
-        return nodes[0];
     }
 
     function _pair(bytes32 left, bytes32 right) private pure returns (bytes32 hash) {

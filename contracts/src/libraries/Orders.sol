@@ -7,12 +7,14 @@ import {Account} from "../interfaces/IMarket.sol";
 import {ITaskMarket, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Limits} from "./Limits.sol";
-import {Ledger, Progress} from "./Lives.sol";
+import {Ledger} from "./Lives.sol";
+import {Progresses} from "./Progresses.sol";
 import {Terms} from "./Terms.sol";
 
 /// @title What a client sends before anybody accepts
 library Orders {
     using Accounts for mapping(address => Account);
+    using Progresses for mapping(bytes32 => uint256);
 
     bytes32 private constant TYPEHASH = keccak256(
         "Order(address client,uint256 nonce,uint16 semantics,bytes32 program,bytes32 inputs,bytes32 weights,"
@@ -45,8 +47,7 @@ library Orders {
         bytes calldata signature,
         bool many
     ) internal {
-        Progress storage progress = ledger.progress[uuid];
-        if (progress.state != State.None) {
+        if (ledger.progress[uuid] != 0) {
             if (many) return;
             revert ITaskMarket.AlreadyPosted(uuid);
         }
@@ -60,15 +61,15 @@ library Orders {
 
         // INVARIANT 10: the escrow is all that the client can lose to the task.
         ledger.accounts.debit(order.client, escrow);
-        progress.state = State.Open;
+        ledger.progress.setState(uuid, State.Open);
         emit ITaskMarket.Posted(uuid, order.client, order);
     }
 
     /// @notice Ends an open task as `end`: its escrow goes back.
     function takeBack(Ledger storage ledger, bytes32 uuid, Order calldata order, State end) internal {
-        Progress storage progress = ledger.progress[uuid];
-        if (progress.state != State.Open) revert ITaskMarket.WrongState(uuid, State.Open, progress.state);
-        progress.state = end;
+        State state = ledger.progress.stateOf(uuid);
+        if (state != State.Open) revert ITaskMarket.WrongState(uuid, State.Open, state);
+        ledger.progress.setState(uuid, end);
         ledger.accounts.credit(order.client, Terms.escrow(order.maxPrice, order.verifiers, order.checkFee));
     }
 }

@@ -60,6 +60,19 @@ library Seats {
         return owner.added - owner.gone;
     }
 
+    /// @notice How long the array was at the end of a block.
+    function countAt(Array storage array, uint256 blockNumber) internal view returns (uint256) {
+        // Runs stand in the order of their blocks. Mostly nothing came after the one that is asked for.
+        (uint256 low, uint256 high) = (0, array.runs.length);
+        if (high == 0 || array.runs[high - 1].since <= blockNumber) return array.count;
+        for (--high; low < high;) {
+            uint256 middle = (low + high) / 2;
+            if (array.runs[middle].since <= blockNumber) low = middle + 1;
+            else high = middle;
+        }
+        return array.runs[low].start;
+    }
+
     /// @notice The living owner of the seat `index`, which must be below `count`, or zero; and since when it has it.
     function at(Array storage array, uint256 index) internal view returns (address operator, uint256 since) {
         (uint256 low, uint256 high) = (0, array.runs.length - 1);

@@ -6,7 +6,8 @@ import {Parameters} from "../interfaces/ITaskMarket.sol";
 
 /// @title What a task costs and how long it lives
 /// @notice Pure formulas, mirrored by name in Python's `eigentensor.economics`. Amounts are wei, times are blocks, rates
-/// are WAD. Prices, fees and values at risk must be below 2^96: then nothing here overflows.
+/// are WAD. Prices, fees and values at risk must be below 2^96, and rates be no more than WAD.
+/// @dev Then nothing here overflows, and nothing is checked: `Limits` and `offer` hold what is stored to it.
 library Terms {
     uint256 internal constant WAD = 1e18;
 
@@ -17,29 +18,37 @@ library Terms {
         pure
         returns (uint256)
     {
-        if (blockNumber < rampStart) return minPrice;
-        uint256 elapsed = blockNumber - rampStart;
-        if (elapsed >= rampLength) return maxPrice;
-        return minPrice + (maxPrice - minPrice) * elapsed / rampLength;
+        unchecked {
+            if (blockNumber < rampStart) return minPrice;
+            uint256 elapsed = blockNumber - rampStart;
+            if (elapsed >= rampLength) return maxPrice;
+            return minPrice + (maxPrice - minPrice) * elapsed / rampLength;
+        }
     }
 
     /// @notice What a client pays at most, and pays in with its order: the highest price and every verifier's fee.
     function escrow(uint256 maxPrice, uint256 verifiers, uint256 checkFee) internal pure returns (uint256) {
-        return maxPrice + verifiers * checkFee;
+        unchecked {
+            return maxPrice + verifiers * checkFee;
+        }
     }
 
     /// @notice The lowest fee of a verifier.
     function checkFeeBound(Parameters memory p, uint256 maxPrice) internal pure returns (uint256) {
-        return maxPrice * p.phi / WAD + p.gChk;
+        unchecked {
+            return maxPrice * p.phi / WAD + p.gChk;
+        }
     }
 
     /// @notice a: the rate at which a wrong result meets a verifier outside of the executor's share `sybils` of the seats.
     function detection(uint256 rate, uint256 verifiers, uint256 sybils) internal pure returns (uint256) {
-        uint256 missed = WAD;
-        for (uint256 i; i < verifiers; ++i) {
-            missed = Math.ceilDiv(missed * sybils, WAD);
+        unchecked {
+            uint256 missed = WAD;
+            for (uint256 i; i < verifiers; ++i) {
+                missed = Math.ceilDiv(missed * sybils, WAD);
+            }
+            return rate * (WAD - missed) / WAD;
         }
-        return rate * (WAD - missed) / WAD;
     }
 
     /// @notice s: the stake that is locked, in wei, so that cheating for `price_ + valueAtRisk` loses on average.
@@ -49,14 +58,18 @@ library Terms {
         pure
         returns (uint256)
     {
-        uint256 a = detection(rate, verifiers, p.sybils);
-        uint256 gain = p.stakeMargin * (price_ + valueAtRisk) * (WAD - a) * 2;
-        return Math.max(p.minStake, Math.ceilDiv(gain, a * WAD));
+        unchecked {
+            uint256 a = detection(rate, verifiers, p.sybils);
+            uint256 gain = p.stakeMargin * (price_ + valueAtRisk) * (WAD - a) * 2;
+            return Math.max(p.minStake, Math.ceilDiv(gain, a * WAD));
+        }
     }
 
     /// @notice W: what a conviction pays to whoever brought it about, from the collateral.
     function reward(Parameters memory p, uint256 price_) internal pure returns (uint256) {
-        return p.gDef + 2 * price_;
+        unchecked {
+            return p.gDef + 2 * price_;
+        }
     }
 
     /// @notice K: what the executor holds in the market for one task: one W for an exposure, one for a conviction, and
@@ -66,17 +79,23 @@ library Terms {
         pure
         returns (uint256)
     {
-        return 2 * reward(p, price_) + verifiers * checkFee;
+        unchecked {
+            return 2 * reward(p, price_) + verifiers * checkFee;
+        }
     }
 
     /// @notice h: what the executor loses if it does not commit, or commits and does not reveal. Never above W.
     function penalty(Parameters memory p, uint256 price_) internal pure returns (uint256) {
-        return Math.min(reward(p, price_), price_ * p.eta / WAD + p.gMiss);
+        unchecked {
+            return Math.min(reward(p, price_), price_ * p.eta / WAD + p.gMiss);
+        }
     }
 
     /// @notice B: the bond of a challenger, and of each answer.
     function bond(Parameters memory p, uint256 price_) internal pure returns (uint256) {
-        return Math.ceilDiv(11 * reward(p, price_), 10);
+        unchecked {
+            return Math.ceilDiv(11 * reward(p, price_), 10);
+        }
     }
 
     /// @notice What each living seat holds of its operator's balance, for whoever prunes it.
@@ -91,33 +110,45 @@ library Terms {
 
     /// @notice S: the block whose random value decides about a task that was committed at `committedAt`.
     function seedBlock(Parameters memory p, uint256 committedAt) internal pure returns (uint256) {
-        return Math.ceilDiv(committedAt + p.lag, p.grid) * p.grid;
+        unchecked {
+            return Math.ceilDiv(committedAt + p.lag, p.grid) * p.grid;
+        }
     }
 
     /// @notice Blocks from the seed block to the last block of an answer.
     function checkWindow(Parameters memory p, uint256 exec) internal pure returns (uint256) {
-        return exec + p.check;
+        unchecked {
+            return exec + p.check;
+        }
     }
 
     /// @notice Blocks from the seed block to the last block of the executor's reveal.
     function revealWindow(Parameters memory p, uint256 exec) internal pure returns (uint256) {
-        return Math.max(checkWindow(p, exec), p.record) + p.reveal;
+        unchecked {
+            return Math.max(checkWindow(p, exec), p.record) + p.reveal;
+        }
     }
 
     /// @notice Blocks from the reveal to the last block of a challenge.
     function challengeWindow(Parameters memory p, uint256 exec) internal pure returns (uint256) {
-        return exec + p.challenge;
+        unchecked {
+            return exec + p.challenge;
+        }
     }
 
     /// @notice Blocks of one player's clock in a dispute, and of a demand.
     function clock(Parameters memory p, uint256 exec) internal pure returns (uint256) {
-        return exec + p.clock;
+        unchecked {
+            return exec + p.clock;
+        }
     }
 
     /// @notice END − accept: blocks from the acceptance to the end of everything that can happen to the task.
     function lifetime(Parameters memory p, uint256 exec) internal pure returns (uint256) {
-        uint256 untilRevealed = exec + p.lag + p.grid + revealWindow(p, exec);
-        return untilRevealed + challengeWindow(p, exec) + 2 * clock(p, exec) + p.margin;
+        unchecked {
+            uint256 untilRevealed = exec + p.lag + p.grid + revealWindow(p, exec);
+            return untilRevealed + challengeWindow(p, exec) + 2 * clock(p, exec) + p.margin;
+        }
     }
 
     /// @notice Whether a task is checked.

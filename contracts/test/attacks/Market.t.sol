@@ -287,7 +287,7 @@ contract MarketAttacksTest is MarketFixture {
         _passAnswers(task);
         _reveal(order, 0, WRONG);
         _reveal(order, honest + 1, ROOT);
-        assertEq(game.openGames(task), 1, "the lie is disputed");
+        assertEq(market.openGames(task), 1, "the lie is disputed");
     }
 
     /// @dev Buying all drawn seats does not help against one outsider who looks.

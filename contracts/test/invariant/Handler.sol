@@ -274,7 +274,7 @@ contract Handler is MarketFixture {
         if (!found) return;
         State before = market.taskAt(task).state;
         bool over = block.number > market.deadlineOf(task);
-        if (before == State.Revealed) over = over && (game.openGames(task) == 0 || _waits(task));
+        if (before == State.Revealed) over = over && (market.openGames(task) == 0 || _waits(task));
         (, bool drawn) = market.isDrawn(_ghosts[task].order);
         bool closed = _run(task, _anyone(who), abi.encodeCall(market.close, (_ghosts[task].order)));
         assertEq(closed, over, "invariants 3 and 37: the way out opens with time, and not before");

@@ -244,10 +244,9 @@ contract GameSymbolic {
         p.executorLeft = p.challengerLeft = type(uint32).max;
     }
 
-    /// @dev `positionOf` is the game's first variable, `openGames` its second.
+    /// @dev `positionOf` is the game's first variable.
     function _place(Position memory p) private {
         vm.store(address(game), keccak256(abi.encode(ID, uint256(0))), keccak256(abi.encode(ID, p)));
-        vm.store(address(game), keccak256(abi.encode(p.task, uint256(1))), bytes32(uint256(1)));
     }
 
     function _isAt(Position memory p) private view {

@@ -2,7 +2,7 @@
 pragma solidity 0.8.30;
 
 import {IDisputeGame, IDisputeMarket} from "../../src/interfaces/IDisputeGame.sol";
-import {Order, Parameters, Task} from "../../src/interfaces/ITaskMarket.sol";
+import {Order} from "../../src/interfaces/ITaskMarket.sol";
 
 /// @title What a game asks of a market, and nothing of money
 contract ToyMarket is IDisputeMarket {
@@ -16,7 +16,8 @@ contract ToyMarket is IDisputeMarket {
     uint32 public constant CLOCK = 7;
     IDisputeGame public game;
     mapping(bytes32 task => bytes32) public outputsRootOf;
-    mapping(bytes32 task => Task) private tasks;
+    mapping(bytes32 task => address) private executors;
+    mapping(bytes32 task => uint32) private clocks;
     mapping(address account => address) public signerOf;
     End[] public ends;
 
@@ -30,13 +31,12 @@ contract ToyMarket is IDisputeMarket {
 
     function reveal(Order calldata order, address executor, bytes32 outputs) external returns (bytes32 task) {
         task = taskOf(order);
-        tasks[task].executor = executor;
-        tasks[task].exec = uint24(order.exec);
+        (executors[task], clocks[task]) = (executor, order.exec + CLOCK);
         outputsRootOf[task] = outputs;
     }
 
     function challenge(bytes32 task, address challenger) external returns (uint256) {
-        return game.open(task, challenger);
+        return game.open(task, executors[task], challenger, clocks[task]);
     }
 
     function onGameEnded(bytes32 task, uint256 gameId, address challenger, bool executorLost, bool) external virtual {
@@ -52,15 +52,7 @@ contract ToyMarket is IDisputeMarket {
         return keccak256(abi.encode(order));
     }
 
-    function taskAt(bytes32 task) external view returns (Task memory) {
-        return tasks[task];
-    }
-
     function mayAct(address account, address sender) external view returns (bool) {
         return sender == account || sender == signerOf[account];
-    }
-
-    function parameters() external pure returns (Parameters memory p) {
-        p.clock = CLOCK;
     }
 }

@@ -224,7 +224,7 @@ contract AnswersTest is MarketFixture {
         Task memory t = market.taskAt(task);
         assertEq(t.agreed, t.answered, "agreed");
         assertEq(t.differed, 0, "differed");
-        assertEq(game.openGames(task), 0, "no game");
+        assertEq(market.openGames(task), 0, "no game");
         assertEq(market.answerOf(task, index).claim, ROOT, "root");
     }
 
@@ -236,7 +236,7 @@ contract AnswersTest is MarketFixture {
         emit ITaskMarket.Challenged(task, 1, rival, bond);
         _reveal(order, index + 1, WRONG);
         assertEq(market.taskAt(task).differed, market.taskAt(task).answered, "differed");
-        assertEq(game.openGames(task), 1, "game");
+        assertEq(market.openGames(task), 1, "game");
         assertEq(market.gameOf(task, 1).challenger, rival, "challenger");
         assertEq(market.gameOf(task, 1).slot, index + 1, "slot");
         assertEq(_held(rival), bond, "the bond is the answer's");

@@ -26,7 +26,7 @@ contract BatchDisputesTest is ChannelFixture {
         uint256 funds = _funds(rival);
         (uint256 gameId, Position memory position) = _play(place, rival);
         assertEq(_heldOf(rival), _bond());
-        assertEq(channelsGame.openGames(place.call.order), 1);
+        assertEq(channels.batchAt(_batch).games, 1);
         assertEq(channels.outputsRootOf(place.call.order), _resultOf(7));
         vm.roll(block.number + position.executorLeft);
         channelsGame.timeout(gameId, position);

@@ -29,7 +29,7 @@ contract ChallengesTest is MarketFixture {
         assertEq(market.challenge(anybody, order), 1, "gameId");
         assertEq(_held(anybody), bond, "bond");
         assertEq(_balance(anybody), 0, "balance");
-        assertEq(game.openGames(task), 1, "games");
+        assertEq(market.openGames(task), 1, "games");
     }
 
     function test_Challenge_TakesWhatTheBalanceLacksFromTheCallersTokens() public {

@@ -58,7 +58,7 @@ contract GameTest is Arena {
 
     function test_OnlyTheMarketOpens() public {
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.NotTheMarket.selector, address(this)));
-        game.open(bytes32(0), challenger);
+        game.open(bytes32(0), executor, challenger, 1);
     }
 
     function test_AGameIsToldFromItsOpeningToItsEnd() public {
@@ -69,13 +69,11 @@ contract GameTest is Arena {
         assertEq(b.position.challenger, challenger, "challenger");
         assertEq(b.position.executorLeft, CLOCKS, "executor's clock");
         assertEq(b.position.challengerLeft, CLOCKS, "challenger's clock");
-        assertEq(game.openGames(task), 1, "open");
         assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position)), "position");
         _tell(b, order, story);
         assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position)), "next position");
         _play(b, order, story);
         assertTrue(b.executorLost, "executor lost");
-        assertEq(game.openGames(task), 0, "closed");
         assertEq(game.positionOf(b.id), 0, "no position");
         (bytes32 ended, uint256 id, address by, bool lost) = market.ends(0);
         assertEq(ended, task, "task");

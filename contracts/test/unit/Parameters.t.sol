@@ -44,6 +44,16 @@ contract ParametersTest is MarketFixture {
         _assertRefused(abi.encodeWithSelector(IMarket.OutlivesStake.selector, 523, 522));
     }
 
+    /// @dev Blocks are counted in 20 bits, whatever the core's delays are.
+    function test_RevertWhen_ATaskCouldLastLongerThanItsProgressCounts() public {
+        _delays(type(uint32).max);
+        p.margin = 2 ** 20;
+        uint256 lifetime = Terms.lifetime(p, p.maxExec);
+        _assertRefused(abi.encodeWithSelector(IMarket.OutlivesStake.selector, lifetime, 2 ** 20 - 2));
+        p.margin -= uint32(lifetime - (2 ** 20 - 2));
+        _deploy();
+    }
+
     function test_RevertWhen_NothingCanBeExecuted() public {
         p.maxExec = 0;
         _assertRefused(abi.encodeWithSelector(ITaskMarket.ZeroMaxExec.selector));

@@ -124,6 +124,7 @@ contract SamplingTest is MarketFixture {
         assertFalse(known, "before the commit");
         _accept(order);
         _commit(task);
+        vm.roll(block.number + 1);
         _enlistMore();
         _seedWith(market.seedBlockOf(task), mix);
 

@@ -181,7 +181,9 @@ contract SeatsTest is StakeFixture {
     function testFuzz_SeatsAreWhatAPlainArrayHolds(uint256[24] memory messages) public {
         address[] memory owners = new address[](200);
         uint256[] memory since = new uint256[](200);
+        uint256[] memory counts = new uint256[](messages.length);
         uint256 count;
+        uint256 first = block.number + 1;
         for (uint256 i; i < messages.length; ++i) {
             address who = messages[i] % 2 == 0 ? operator : rival;
             uint256 most = who == operator ? 5 : 3;
@@ -198,8 +200,12 @@ contract SeatsTest is StakeFixture {
                 _enlist(who, more);
                 count = _add(owners, since, count, who, more);
             }
+            counts[i] = count;
         }
         assertEq(manager.seatCount(), count, "count");
+        for (uint256 i; i < messages.length; ++i) {
+            assertEq(manager.seatCountAt(first + i), counts[i], "count at the end of a block");
+        }
         assertEq(manager.seatsOf(operator), _living(owners, count, operator), "operator's");
         assertEq(manager.otherSeats(operator), _living(owners, count, rival), "rival's");
         for (uint256 i; i < count; ++i) {

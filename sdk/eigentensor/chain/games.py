@@ -97,10 +97,6 @@ class Games:
         """The numbers of those that are not decided."""
         return tuple(number for number, is_open in self.of(task).items() if is_open)
 
-    def open_count(self, task: bytes) -> int:
-        """How many games about the task's result are not decided; one view, whatever the task's age."""
-        return int(self._node.call(self._contract, "openGames", task))
-
 
 class GameMessages(Games):
     """The games, and the messages of an account that plays them. Raises what `Sender.send` raises."""

@@ -59,6 +59,10 @@ class Market:
         with talking_to(self._node.network.rpc_url):
             return Task(executor, State(state), accepted_at, since, exec_, bytes(claim), *checks)
 
+    def open_games(self, task: bytes) -> int:
+        """How many games against the task's result are open and can still convict its executor."""
+        return int(self._node.call(self._node.market, "openGames", task))
+
     def deadline_of(self, task: bytes) -> int:
         """The last block of what the task waits for; anybody may `close` it afterwards. 0 if there is none."""
         return int(self._node.call(self._node.market, "deadlineOf", task))

@@ -113,7 +113,7 @@ def compare(receipt: Receipt, chain: Reader) -> Standing:
     _check_events(receipt.events, _seen(receipt, chain, first, last))
     _check_header(receipt, chain)
     block, now = chain.node.block_number(), chain.market.task_at(receipt.uuid)
-    games = chain.games.open_count(receipt.uuid)
+    games = chain.market.open_games(receipt.uuid)
     standing = words.standing(Counts(now.state, now.answered.bit_count(), now.agreed.bit_count(), games))
     lock = chain.stake.lock_of(receipt.uuid, receipt.life.executor or "")
     worth, finalized = chain.stake.worth_of(lock.shares), chain.node.finalized()

@@ -77,7 +77,14 @@ transactions | {once[all]} in {once[transactions]} |
 | | a `DIV` of float16 | 5,100 | {instruction[DIV float16]} |
 | a record is read once for each verdict (`732305c`) | verdict of a final expression, two loads | 177,736 | \
 {final[judgeFinal, two loads]} |
-| padding is hashed only where there is some (`f2bad2b`) | `descend` to 64 | 139,102 | {step[descend to 64]} |"""
+| padding is hashed only where there is some (`f2bad2b`) | `descend` to 64 | 139,102 | {step[descend to 64]} |
+| a task's progress is one word, its seats are looked up | the life of a task | 505,365 | {task[life]} |
+| | in a batch of 32 | 216,877 | {batch[life, per task]} |
+| | `commit` | 84,132 | {task[commit]} |
+| games are counted and convictions noted in words that are there | `challenge` | 146,305 | {conviction[challenge]} |
+| | the whole last move of a game | 135,787 | {conviction[last move of the deciding game]} |
+| a header is walked once | `seed` | 73,143 | {task[seed]} |
+| words and nodes are hashed in one loop each | `showLeaf` | 100,049 | {final[showLeaf]} |"""
 
 
 CALLS = """\
