@@ -99,9 +99,9 @@ def fault(method: str, path: str, error: Exception) -> JSONResponse:
 
 def _said(error: Mapping[str, Any]) -> str:
     """What a value was expected to be: of patterns that people meet in words."""
-    if error["type"] != "string_pattern_mismatch":
+    pattern = str(error.get("ctx", {}).get("pattern", "")).removesuffix("|^$")  # or nothing
+    if not pattern:
         return str(error["msg"])
-    pattern = error["ctx"]["pattern"].removesuffix("|^$")  # or nothing
     if names := _NAMES.fullmatch(pattern):
         return f"has to be one of {names[1].replace('|', ', ')}"
     if digits := _DIGITS.fullmatch(pattern):
