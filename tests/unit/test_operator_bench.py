@@ -10,6 +10,7 @@ from eigentensor.chain import Deployment, to_wei
 from eigentensor.economics import WAD
 from eigentensor.economics.pricing import Conditions, price_policy
 from eigentensor.economics.situation import LOCAL
+from eigentensor.economics.terms import GAS_ACCEPT, GAS_COMMIT
 from eigentensor.program import validity
 from eigentensor.program.cost import Needs, costs, needs_of, work
 from eigentensor_operator.bench import PROGRAMS, Measured, Timing
@@ -91,7 +92,7 @@ def test_each_program_is_priced_by_what_it_took(made: Prices) -> None:
     assert (fast.exec, slow.exec) == (4, 4)
     assert fast.quote is not None and slow.quote is not None
     assert slow.quote.costs.computing == pytest.approx(to_wei("0.0026"), rel=1e-6)
-    assert fast.quote.costs.gas == 284_449 * 2 * GWEI
+    assert fast.quote.costs.gas == (GAS_ACCEPT + GAS_COMMIT) * 2 * GWEI
     assert fast.quote.price == -(-fast.quote.costs.total * 3 // 2)
     order, seconds = ordinary(LOCAL, 4, fast.quote.price), made.measured.seconds_of(FAST.needs)
     assert price_policy(made.pricing, LOCAL, order, Conditions(seconds, 2 * GWEI, 12.0)) == fast.quote
