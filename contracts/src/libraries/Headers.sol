@@ -70,7 +70,8 @@ library Headers {
 
     /// @notice At most 32 bytes as a number; none are zero.
     function numberOf(bytes calldata part) internal pure returns (bytes32) {
-        // SAFETY: no shift is by a negative number.
+        // SAFETY: no shift is by a negative number: more than 32 bytes revert.
+        // forge-lint: disable-next-line(unsafe-typecast)
         return part.length == 0 ? bytes32(0) : bytes32(part) >> (8 * (32 - part.length));
     }
 
