@@ -15,6 +15,7 @@ from eigentensor.errors import ConnectionLost, NotAdmitted
 from eigentensor.program.codec import SEMANTICS
 
 SECONDS = 10.0  #: that a door may take to let somebody in
+PART = 1.0  #: seconds of a wait: a signal that comes just before one is seen after it
 BATCH = 1 << 16  #: bytes of frames that wait for others
 CHUNK = 1 << 18
 
@@ -29,9 +30,9 @@ class Connection:
         """Whoever does not answer within `seconds` from now on counts as away; None: it may take for ever. Raises
         ConnectionLost if nobody answers there, NotAdmitted if it is somebody else or lets nobody in so."""
         self.address = address
-        self._until: float | None = None
         begin = time.monotonic()
         self._socket = _opened(address)
+        self._until: float | None = time.monotonic() + SECONDS
         self._reader, self._came = Reader(ANSWERED), deque[Frame]()
         self._waiting = bytearray()
         self._sent = 0
@@ -53,7 +54,6 @@ class Connection:
         """Whoever does not answer within so many seconds from now on counts as away, and is told that this is the end;
         None: it may take for ever."""
         self._until = None if seconds is None else time.monotonic() + seconds
-        self._socket.settimeout(None)
 
     @property
     def is_waiting(self) -> bool:
@@ -72,7 +72,7 @@ class Connection:
         """Sends what waits."""
         data, self._waiting = self._waiting, bytearray()
         try:
-            self._hurry()
+            self._socket.settimeout(self._left())
             self._socket.sendall(data)
         except OSError as error:
             raise self._lost(error) from error
@@ -81,8 +81,7 @@ class Connection:
         """The next frame that comes."""
         while not self._came:
             try:
-                self._hurry()
-                data = self._socket.recv(CHUNK)
+                data = self._data()
             except OSError as error:
                 raise self._lost(error) from error
             if not data:
@@ -94,10 +93,20 @@ class Connection:
         """Ends the connection."""
         self._socket.close()
 
-    def _hurry(self) -> None:
-        """The socket waits no longer than this connection does."""
-        if self._until is not None:
-            self._socket.settimeout(max(1e-3, self._until - time.monotonic()))
+    def _data(self) -> bytes:
+        """What comes next. Raises TimeoutError when it was waited for long enough."""
+        while True:
+            left = self._left()
+            self._socket.settimeout(PART if left is None else min(left, PART))
+            try:
+                return self._socket.recv(CHUNK)
+            except TimeoutError:
+                if left is not None and left <= PART:
+                    raise
+
+    def _left(self) -> float | None:
+        """How long this connection still waits."""
+        return None if self._until is None else max(1e-3, self._until - time.monotonic())
 
     def _lost(self, error: OSError | None) -> ConnectionLost:
         if isinstance(error, TimeoutError) and self._until is not None:
