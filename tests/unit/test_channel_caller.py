@@ -59,14 +59,17 @@ def test_calls_are_computed_paid_for_and_kept(both: Both) -> None:
 
 
 def test_as_many_are_under_way_as_the_offer_lets(both: Both) -> None:
-    """They all have responses, in whichever order their requests come."""
-    many, lock, most = 0, threading.Lock(), 0
+    """They all have responses, in whichever order their requests come; the first one waits until two are under way."""
+    many, lock, most, two = 0, threading.Lock(), 0, threading.Event()
 
     def around(handler: Handler, sent: httpx.Request) -> httpx.Response:
         nonlocal many, most
         with lock:
             many += 1
             most = max(most, many)
+            if many == 2:
+                two.set()
+        assert two.wait(60)
         try:
             return handler(sent)
         finally:
