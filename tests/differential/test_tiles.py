@@ -17,7 +17,7 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.bodies.rewriting import join
 from eigentensor.runtime.cpu import toolchain
-from eigentensor.runtime.cpu.choice import candidates
+from eigentensor.runtime.cpu.choice import candidates, choose
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.table import Table
 from eigentensor.threads import start
@@ -46,6 +46,18 @@ def test_accumulators_wait_between_panels(case: str, panel: int, blocks: int, tm
     in_panels = (s for s in candidates(of.bodies[0], here.target) if s.packed and s.inner is None)
     schedule = next(in_panels)
     schedule = replace(schedule, panel=panel, block=blocks * schedule.rows)
+    kind = Chosen(here.identity, here.target, here.command, only=schedule)
+    assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == [], schedule
+
+
+@pytest.mark.parametrize(("panel", "blocks"), [(1, 2), (8, 1), (7, 2), (100, 9)])
+@pytest.mark.parametrize("case", ["product_float32_nn", "product_int8_nn"])
+def test_accumulators_of_the_vectors_axis_wait_between_panels(
+    case: str, panel: int, blocks: int, tmp_path: Path
+) -> None:
+    """Of a tile without rows: the innermost loop is that over columns, in blocks."""
+    here, of = toolchain.local(), CASES[case]()
+    schedule = Schedule(vector=1, lanes=8, columns=2, panel=panel, block=16 * blocks)
     kind = Chosen(here.identity, here.target, here.command, only=schedule)
     assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == [], schedule
 
@@ -151,6 +163,18 @@ def test_a_schedule_is_its_text() -> None:
 def test_products_pack_what_all_rows_use() -> None:
     for dtype, left, right in ((F32, False, False), (F32, False, True), (DType.FLOAT16, False, True)):
         assert toolchain.local().schedule(product(dtype, left, right, (192, 192, 192)).bodies[0]).packed
+
+
+def test_what_lies_in_far_memory_is_read_in_few_places_at_once() -> None:
+    """A matrix times a vector: each lane has a row of its own. A vector times a matrix: each step is in another row."""
+    target = Target(16, 32)
+    by_lanes = choose(product(F32, False, True, (4000, 1, 1000)).bodies[0], target)
+    assert (by_lanes.lanes, by_lanes.columns, by_lanes.rows, by_lanes.panel) == (8, 1, 1, 0)
+    by_steps = choose(product(F32, False, False, (1, 4000, 1000)).bodies[0], target)
+    assert by_steps.panel == 8 and not by_steps.packed and by_steps.block % (by_steps.lanes * by_steps.columns) == 0
+    near = choose(product(F32, False, True, (400, 1, 100)).bodies[0], target)
+    assert near.lanes * near.columns > 8
+    assert not choose(product(F32, False, False, (1, 400, 100)).bodies[0], target).panel
 
 
 def test_rows_without_sums_are_for_what_is_read_across_the_result() -> None:

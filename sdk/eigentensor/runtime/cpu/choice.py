@@ -64,7 +64,7 @@ def _tiles(body: Body, joined: tuple[int, ...], target: Target) -> Iterator[Cost
                     plain = CostedTiling(analysis, target, joined, vector, row, inner)
                     for columns, height in plain.sizes:
                         yield replace(plain, columns=columns, rows=height)
-                    yield from plain.striped()
+                    yield from (*plain.striped(), *plain.narrowed(), *plain.sweeping())
 
 
 def _inner_axes(body: Body, tile: set[int | None]) -> list[int | None]:

@@ -10,13 +10,14 @@ from eigentensor.runtime.bodies.expressions import Text
 from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.cpu.reduction import Reductions
 from eigentensor.runtime.cpu.tile import Tile
-from eigentensor.runtime.cpu.tiling import Tiling
+from eigentensor.runtime.cpu.tiling import PLACES, Tiling
 
 #: Costs, in instructions that work on all lanes: what is done lane by lane, reads of chosen lanes, of turned squares.
 PER_LANE, GUARDED, TURNED = 1.5, 2.0, 6.0
 SCATTERED = 8.0  #: a result that is stored alone, in a cache line of its own
 STREAMED = 1.5  #: a vector that is read again for each tile, from wherever it is
 RESTARTED = 600.0  #: the beginning of one of many runs of memory, none of which the processor has fetched ahead
+LEAP = 80.0  #: the beginning of a short run of far memory
 FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
 SLOW = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
 
@@ -56,8 +57,16 @@ class CostedTiling(Tiling):
             total += SCATTERED
         restarts = len(self.restarted) if self.rows > 1 and not self.stripes else 0
         total += RESTARTED * (restarts + len(self.in_pieces)) / width
+        total += self._leaping / width
         chains = min(rows * columns, 8) if self.body.reduce_ranges else 8
         return total / useful * (8 / chains) ** 0.25, -self.lanes, -(self.vector if self.vector is not None else -1)
+
+    @cached_property
+    def _leaping(self) -> float:
+        """Cost of reading another row of far memory at each step; or of accumulators in memory, for all columns."""
+        if self.swept:
+            return 2 * self.columns * max(self.analysis.steps) / PLACES
+        return LEAP * sum(self.analysis.steps[number] for number in self.leaps)
 
     def _evaluations(self, number: int) -> int:
         """How often an instruction is evaluated for an element: in the innermost loop that it depends on."""
@@ -105,6 +114,7 @@ class CostedTiling(Tiling):
         instruction = self.body.instructions[number]
         if instruction.op is Op.LOAD:
             guarded = instruction.c != NO_GUARD and self.strides[instruction.c] != 0
+            crowded: float = max(1.0, self.places.get(number, 0) / PLACES) ** 1.5
             stride = self.strides[instruction.b]
             if number in self.analysis.wide and stride == FOUR:
                 stride = 1
@@ -118,9 +128,10 @@ class CostedTiling(Tiling):
                 and number not in self.analysis.wide
                 and self.analysis.run(instruction.b, loops) >= self.lanes
             ):
-                return TURNED * (1 if number in self.below_packed else max(1, self.columns / 2) ** 0.5)
+                return TURNED * crowded * (1 if number in self.below_packed else max(1, self.columns / 2) ** 0.5)
             slow = guarded or number in self.analysis.wide
-            return PER_LANE * self.lanes * (2 if slow else 1) * (1 if self._reads_neighbours(instruction.b) else FAR)
+            near = self._reads_neighbours(instruction.b)
+            return PER_LANE * self.lanes * crowded * (2 if slow else 1) * (1 if near else FAR)
         if instruction.op in SLOW and self.strides[number] is None:
             return PER_LANE * self.lanes if self.analysis.constant(instruction.b) is None else 4.0
         return 1.0 if self.strides[number] is None else 1 / self.lanes

@@ -60,14 +60,21 @@ class Reductions:
 
     # Accumulators that wait in memory between panels
 
-    def _slot(self, place: int) -> str:
+    @property
+    def _innermost_tiles(self) -> tuple[int | None, int]:
+        """The axis of the loop in panels, and by how much it moves."""
         s = self.schedule
-        return f"(t{s.row} - b{s.row}) / {s.rows} * {s.rows * s.columns} + {place}"
+        return (s.vector, s.lanes * s.columns) if s.row is None else (s.row, s.rows)
 
-    def keep(self, rows: int) -> None:
-        """Memory for the accumulators of so many rows."""
+    def _slot(self, place: int) -> str:
+        axis, step = self._innermost_tiles
+        return f"(t{axis} - b{axis}) / {step} * {self.schedule.rows * self.schedule.columns} + {place}"
+
+    def keep(self, extent: int) -> None:
+        """Memory for the accumulators of so much of the axis."""
         kind = register(self.body.instructions[self.only].dtype, self.tile.is_vector(self.only))
-        self.text.line(f"{kind} keep[{-(-rows // self.schedule.rows) * self.schedule.rows * self.schedule.columns}];")
+        tiles = -(-extent // self._innermost_tiles[1])
+        self.text.line(f"{kind} keep[{tiles * self.schedule.rows * self.schedule.columns}];")
 
     def save(self) -> None:
         """Accumulators written where the next panel finds them."""

@@ -18,13 +18,13 @@ class Schedule:
     """A tile of `rows` × `columns` vectors of `lanes` elements; the other output axes are loops around it, in order.
 
     `joined` are output axes, ascending, that become one loop with the axis before them; axes and values below are those
-    of the body that `rewriting.join` makes. Where an extent is no multiple of the tile, the last tile
-    overlaps the one before and computes the same again. The innermost loop around the tile is that over rows, or that
-    over the axis `inner`. `packed` are values kept for several steps of their reduction while the innermost loop runs:
-    for all, or for `panel` steps of the reduction's outermost loop, between which accumulators wait in memory; then the
-    innermost loop is that over rows. `block` is how many rows one thread takes at least; 0 stands for all. With
-    `stripes` the rows of a tile stand a `rows`-th of the axis apart: what is read along each goes on in memory from
-    tile to tile, as processors that fetch ahead expect.
+    of the body that `rewriting.join` makes. Where an extent is no multiple of the tile, the last tile overlaps the one
+    before and computes the same again. The innermost loop around the tile is that over rows, or that over the axis
+    `inner`. `packed` are values kept for several steps of their reduction while the innermost loop runs: for all, or
+    for `panel` steps of the reduction's outermost loop, between which accumulators wait in memory; then the innermost
+    loop is that over rows, or without them that over the vector's axis. `block` is how much of that loop's axis one
+    thread takes at least; 0 stands for all. With `stripes` the rows of a tile stand a `rows`-th of the axis apart: what
+    is read along each goes on in memory from tile to tile, as processors that fetch ahead expect.
 
     `str(schedule)` is its only text, which `parse` reads: it names what differs from the plain loops, as in
     `vector=1 lanes=16 columns=4 row=0 rows=6 packed=12 panel=256`.

@@ -69,6 +69,9 @@ class _Writer:
         around = [self.loop(axis, 1) for axis in outer]
         vector = [] if s.vector is None else [self.loop(s.vector, s.lanes * s.columns)]
         inner = [] if s.inner is None else [self.loop(s.inner, 1)]
+        if s.row is None and s.panel:
+            assert s.vector is not None
+            return [*around, self.loop(s.vector, s.block)._replace(in_blocks=True), *vector]
         if s.row is None:
             return around + vector + inner
         if s.stripes:
@@ -87,8 +90,9 @@ class _Writer:
 
     @cached_property
     def shared(self) -> int:
-        """How many of the outermost loops become units; packed values serve all of the innermost, so that stays."""
-        most = len(self.loops) - bool(self.schedule.packed)
+        """How many of the outermost loops become units; packed values and panels serve all of the innermost, so that
+        stays."""
+        most = len(self.loops) - bool(self.schedule.packed or self.schedule.panel)
         return next((n for n in range(most) if prod(loop.trips for loop in self.loops[:n]) >= UNITS), most)
 
     # Text
@@ -153,18 +157,18 @@ class _Writer:
             yield
 
     def panels(self) -> None:
-        """The loop over rows, once for each panel of the reduction's outermost loop."""
-        row, extent, size = len(self.loops) - 1, self.analysis.extents[self.analysis.outputs], self.schedule.panel
-        self.reductions.keep(self.loops[row - 1].step)
+        """The innermost loop, once for each panel of the reduction's outermost loop."""
+        last, extent, size = len(self.loops) - 1, self.analysis.extents[self.analysis.outputs], self.schedule.panel
+        self.reductions.keep(self.loops[last - 1].step)
         with self.text.block(f"for (i64 from = 0; from < {extent}; from += {size})"):
             self.text.line(f"const i64 to = from + {size} < {extent} ? from + {size} : {extent};")
             self.pack()
-            with self.opened(row):
-                self.values(row + 1, 0, self.reductions.only + 1)
+            with self.opened(last):
+                self.values(last + 1, 0, self.reductions.only + 1)
                 with self.text.block(f"if (to < {extent})"):
                     self.reductions.save()
                     self.text.line("continue;")
-                self.values(row + 1, self.reductions.only + 1, len(self.body.instructions))
+                self.values(last + 1, self.reductions.only + 1, len(self.body.instructions))
                 self.store()
 
     def level(self, level: int) -> None:

@@ -22,6 +22,9 @@ NEARLY = 1.02
 STREAM = 1 << 18  #: bytes of a tensor that a core's own cache does not keep from one run to the next
 FEW = 16  #: results that what is read once is for, at most
 STRIPES = 4  #: places of memory that a processor fetches ahead from at once, whatever else it does
+DISTANT = 1 << 21  #: bytes of a tensor that comes from memory that cores share
+PLACES = 8  #: rows of such a tensor that are read side by side at the speed of one
+SWEEP = 1 << 12  #: elements of such rows, side by side, whose accumulators a core's nearest cache holds
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Tiling:
     columns: int = 1
     rows: int = 1
     stripes: int = 0
+    most: int = 1 << 16  #: lanes of a vector, if the target has more
+    swept: bool = False  #: whether a few steps are taken along the whole vector's axis, then the next ones
 
     @property
     def body(self) -> Body:
@@ -48,7 +53,7 @@ class Tiling:
         """Elements in a vector: a power of two that the target and the axis hold; less than four is not worth a
         vector."""
         extent = 1 if self.vector is None else self.body.output_ranges[self.vector]
-        lanes = min(self.target.lanes, 1 << extent.bit_length() - 1)
+        lanes = min(self.target.lanes, self.most, 1 << extent.bit_length() - 1)
         return lanes if lanes >= 4 else 1
 
     @cached_property
@@ -138,6 +143,71 @@ class Tiling:
         wide = -(-self.body.output_ranges[self.vector] // self.lanes)
         rows = min(STRIPES // (wide * len(self.streams)), self.body.output_ranges[self.row])
         return [replace(self, columns=wide, rows=rows, stripes=1)] if rows > 1 and self.body.reduce_ranges else []
+
+    # Far memory
+
+    @cached_property
+    def distant(self) -> frozenset[int]:
+        """Loads of far memory of which every element is read for a few results."""
+        analysis = self.analysis
+        return frozenset(
+            number
+            for number, i in enumerate(self.body.instructions)
+            if i.op is Op.LOAD
+            and (parameter := self.body.parameters[i.a]).elements * parameter.dtype.size >= DISTANT
+            and prod(analysis.extents[r] for r in analysis.depends[i.b]) >= parameter.elements
+            and prod(e for axis, e in enumerate(self.body.output_ranges) if axis not in analysis.depends[i.b]) <= FEW
+        )
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """From how many rows of far memory a load reads in one step, where each lane goes on in one of its own."""
+        reads = {number: self.body.instructions[number].b for number in self.distant - set(self.analysis.wide)}
+        return {
+            number: self.lanes * self._copies(number)
+            for number, element in reads.items()
+            if self.strides[element] not in (0, 1)
+            and self.analysis.run(element, self.analysis.loops_of(element)[-1:]) >= self.lanes
+        }
+
+    def narrowed(self) -> list[Self]:
+        """The tiling with fewer lanes, if more of them would each read far memory in a row of its own."""
+        if self.lanes <= PLACES or not self.places:
+            return []
+        if any(self.row in self.analysis.depends[number] for number in self.places):
+            return []
+        return [replace(self, rows=rows, most=PLACES) for rows in {rows for _, rows in self.sizes}]
+
+    @cached_property
+    def leaps(self) -> frozenset[int]:
+        """Loads that go on in another row of far memory at each step of the only loop of the only reduction."""
+        loop = self.analysis.outputs
+        if self.body.reductions != 1 or len(self.body.reduce_ranges) != 1:
+            return frozenset()
+        if self.analysis.constant(self.body.reduce_ranges[0].extent) is None:
+            return frozenset()
+        reads = {number: self.body.instructions[number].b for number in self.distant}
+        return frozenset(
+            number
+            for number, element in reads.items()
+            if self.strides[element] == 1 and (self.analysis.strides(loop)[element] or 0) >= SWEEP // 4
+        )
+
+    def sweeping(self) -> list[Self]:
+        """The tiling with its accumulators in memory, so that what leaps is read as runs of memory, few at once."""
+        if self.row is not None or not self.leaps or self.body.output_ranges[self.vector or 0] < SWEEP // 4:
+            return []
+        return [replace(self, columns=2, swept=True)]
+
+    @property
+    def _sweep(self) -> int:
+        """How much of the vector's axis is swept at once: all of it, or even parts that fit, some for each thread."""
+        assert self.vector is not None
+        extent, width = self.body.output_ranges[self.vector], self.lanes * self.columns
+        parts = -(-extent // SWEEP)
+        while parts * prod(self.body.output_ranges) // extent < SHARES // 2 and extent // parts >= SWEEP:
+            parts *= 2
+        return -(-extent // (parts * width)) * width
 
     # Packing
 
@@ -240,6 +310,8 @@ class Tiling:
         tile = Schedule(self.joined, self.vector, self.lanes, self.columns, self.row, self.rows, self.inner)
         if self.stripes:
             return replace(tile, stripes=self.stripes)
+        if self.swept:
+            return replace(tile, panel=PLACES, block=self._sweep)
         return replace(tile, packed=self.packed, panel=self.panel or 0, block=self.block) if self.packed else tile
 
     def variations(self) -> Iterator[Schedule]:
