@@ -177,6 +177,11 @@ def test_what_lies_in_far_memory_is_read_in_few_places_at_once() -> None:
     assert not choose(product(F32, False, False, (1, 400, 100)).bodies[0], target).panel
 
 
+def test_what_all_rows_read_is_read_for_several_at_once() -> None:
+    """Of a product whose left factor is turned: one row after the other, each would read the right one anew."""
+    assert choose(product(F32, True, False, (512, 784, 128)).bodies[0], Target(16, 32)).rows > 1
+
+
 def test_rows_without_sums_are_for_what_is_read_across_the_result() -> None:
     """What is read along the rows alone is one value for each of them: a tile of rows would be the same, and longer."""
     axes, size = (Axis(0, M), Axis(1, N)), {"x": (F32, M), "y": (F32, N)}

@@ -202,3 +202,36 @@ def minilm(layers: int = 6, width: int = 384, heads: int = 12, vocabulary: int =
         x = norm(add("Add", x, linear(gelu, f"{n}.down", 4 * width, width)), f"{n}.second")
     nodes.append(node("Identity", [x], ["hidden"]))
     return model(nodes, {"tokens": (INT64, ("batch", "length"))}, {"hidden": FLOAT}, weights)
+
+
+def resnet50(size: int = 64, classes: int = 1000) -> onnx.ModelProto:
+    """ResNet-50 as exporters write it: normalisations are in the convolutions' weights and biases."""
+    weights: Arrays = {}
+    nodes: list[onnx.NodeProto] = []
+
+    def add(kind: str, *of: str, **attributes: Any) -> str:
+        name = f"{kind}_{len(nodes)}"
+        nodes.append(node(kind, list(of), [name], **attributes))
+        return name
+
+    def convolved(x: str, inner: int, outer: int, kernel: int, stride: int = 1) -> str:
+        name = f"{len(weights)}.weight"
+        weights[name] = normal(outer, inner, kernel, kernel) * np.float32((2 / (inner * kernel * kernel)) ** 0.5)
+        weights[f"{name}.bias"] = normal(outer)
+        pads = [kernel // 2] * 4
+        return add("Conv", x, name, f"{name}.bias", kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads)
+
+    x = add("Relu", convolved("image", 3, size, 7, 2))
+    x, inner = add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), size
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width = size << stage
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            beside = convolved(x, inner, 4 * width, 1, stride) if not block else x
+            within = add("Relu", convolved(x, inner, width, 1))
+            within = add("Relu", convolved(within, width, width, 3, stride))
+            x, inner = add("Relu", add("Add", convolved(within, width, 4 * width, 1), beside)), 4 * width
+    weights["classes.weight"], weights["classes.bias"] = normal(inner, classes), normal(classes)
+    pooled = add("Flatten", add("GlobalAveragePool", x))
+    nodes.append(node("Gemm", [pooled, "classes.weight", "classes.bias"], ["logits"]))
+    return model(nodes, {"image": (FLOAT, (1, 3, 224, 224))}, {"logits": FLOAT}, weights)

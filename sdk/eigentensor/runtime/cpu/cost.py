@@ -10,13 +10,15 @@ from eigentensor.runtime.bodies.expressions import Text
 from eigentensor.runtime.bodies.quads import FOUR
 from eigentensor.runtime.cpu.reduction import Reductions
 from eigentensor.runtime.cpu.tile import Tile
-from eigentensor.runtime.cpu.tiling import PLACES, Tiling
+from eigentensor.runtime.cpu.tiling import FEW, PLACES, Tiling
 
 #: Costs, in instructions that work on all lanes: what is done lane by lane, reads of chosen lanes, of turned squares.
 PER_LANE, GUARDED, TURNED = 1.5, 2.0, 6.0
 SCATTERED = 8.0  #: a result that is stored alone, in a cache line of its own
 STREAMED = 1.5  #: a vector that is read again for each tile, from wherever it is
 RESTARTED = 600.0  #: the beginning of one of many runs of memory, none of which the processor has fetched ahead
+AGAIN = 3.0  #: a vector from a core's second cache, step after step
+NEAREST = 1 << 15  #: bytes that a core's nearest cache holds
 LEAP = 80.0  #: the beginning of a short run of far memory
 FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
 SLOW = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
@@ -102,6 +104,14 @@ class CostedTiling(Tiling):
         loops = list(self.analysis.loops_of(element)) + ([] if self.row is None else [self.row])
         return any(self.analysis.strides(r)[element] == 1 for r in loops)
 
+    def _is_read_again(self, number: int) -> bool:
+        """Whether the steps of a tile of one row read what others read again, and the nearest cache has not kept."""
+        if self.row is not None or self.analysis.scopes[number] is None:
+            return False
+        parameter, depends = self.body.parameters[self.body.instructions[number].a], self.analysis.depends[number]
+        others = prod(extent for axis, extent in enumerate(self.body.output_ranges) if axis not in depends)
+        return others > FEW and parameter.elements * parameter.dtype.size > NEAREST
+
     def _distance(self, number: int) -> float:
         """Cost of reading one element for all lanes, step after step of a reduction."""
         instruction = self.body.instructions[number]
@@ -118,6 +128,8 @@ class CostedTiling(Tiling):
             stride = self.strides[instruction.b]
             if number in self.analysis.wide and stride == FOUR:
                 stride = 1
+            if stride == 1 and self._is_read_again(number):
+                return AGAIN
             if stride == 1:
                 return GUARDED if guarded else STREAMED if self.innermost in self.analysis.depends[number] else 1.0
             loops = self.analysis.loops_of(instruction.b)
