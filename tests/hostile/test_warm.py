@@ -24,6 +24,7 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime.sandbox import warm
 from eigentensor.runtime.sandbox.execution import Limits, compile_sandboxed, run_sandboxed
 from eigentensor.runtime.sandbox.ready import Given
+from eigentensor.runtime.sandbox.together import WIDTHS
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store import save_safetensors
 from support.programs.long_program import endless
@@ -115,7 +116,7 @@ def test_calls_together_have_the_bits_of_single_ones_and_widened_ones_too(weight
         for is_wide in (False, True):
             if is_wide:
                 program.widen()
-                assert program.widths == (2, 4, 8) and not program.may_widen
+                assert program.widths == WIDTHS and not program.may_widen
                 wait_for_end(first)
                 assert len(processes() - others) == 1
             for _ in range(8):
