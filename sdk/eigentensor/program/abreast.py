@@ -34,7 +34,6 @@ from eigentensor.program.expression import (
 from eigentensor.program.model import Bounds, Buffer, Kind, Program, Role, Variable
 from eigentensor.program.ops import DType, Op
 
-MOST = 16  #: executions side by side
 _ROWS = -1  # the name of their axis: a body's own are numbered from zero
 Arrays = Mapping[str, NDArray[Any]]
 _T = TypeVar("_T")
@@ -109,7 +108,7 @@ def named(name: str, row: int) -> str:
 
 
 def abreast(program: Program, count: int, repeat: int | None = None) -> Abreast:
-    """A valid program for `count` executions side by side, 1 to MOST; of one it is the program itself.
+    """A valid program for `count` executions side by side; of one it is the program itself.
 
     Inputs and outputs have one more axis, the rows, before their own; so have states, if there are no variables. Else
     states and variables are each row's own, as `named` calls them, and `named("", row)` is the row's number, where
