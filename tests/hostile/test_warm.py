@@ -23,6 +23,8 @@ from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime.sandbox import warm
 from eigentensor.runtime.sandbox.execution import Limits, compile_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox.ready import Given
+from eigentensor.runtime.sandbox.together import WIDTHS
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store import save_safetensors
 from support.programs.long_program import endless
@@ -114,7 +116,7 @@ def test_calls_together_have_the_bits_of_single_ones_and_widened_ones_too(weight
         for is_wide in (False, True):
             if is_wide:
                 program.widen()
-                assert program.widths == (2, 4, 8) and not program.may_widen
+                assert program.widths == WIDTHS and not program.may_widen
                 wait_for_end(first)
                 assert len(processes() - others) == 1
             for _ in range(8):
@@ -123,7 +125,7 @@ def test_calls_together_have_the_bits_of_single_ones_and_widened_ones_too(weight
                     for pair in random.standard_normal((7, 2, ELEMENTS)).astype(np.float32)
                 ]
                 keep = [(1,) if number % 3 == 1 else () for number in range(7)]
-                outcomes = program.run_all(calls, {}, 2, keep=keep)
+                outcomes = program.run_all([Given(call) for call in calls], 2, keep=keep)
                 for call, some, observed in zip(calls, keep, outcomes, strict=True):
                     once = program.run(call, {}, 2, keep=some)
                     assert not isinstance(observed, EigenTensorError) and observed.kept.keys() == set(some)
@@ -143,7 +145,7 @@ def test_calls_go_on_from_any_states_alone_or_together(weights: Path) -> None:
             starts = [left[-1 - int(random.integers(min(len(left), 12)))] for _ in range(1 + step % 3)]
             xs = random.standard_normal((len(starts), ELEMENTS)).astype(np.float32)
             calls = [{"x": x, "total": total} for x, total in zip(xs, starts, strict=True)]
-            outcomes = program.run_all(calls, keep=[()] * len(calls))
+            outcomes = program.run_all([Given(call) for call in calls], keep=[()] * len(calls))
             for x, total, observed in zip(xs, starts, outcomes, strict=True):
                 assert not isinstance(observed, EigenTensorError)
                 expected = total + np.float32(3) * x
@@ -200,10 +202,10 @@ def test_a_process_that_dies_with_several_calls_is_not_widened_again(weights: Pa
         (process,) = processes() - others
         process.kill()
         wait_for_end(process)
-        outcomes = program.run_all([tensors(1, 1)] * 3, keep=[()] * 3)
+        outcomes = program.run_all([Given(tensors(1, 1))] * 3, keep=[()] * 3)
         assert all(isinstance(one, ExecutionError) for one in outcomes) and not program.is_warm
         for _ in range(2):
-            outcomes = program.run_all([tensors(n, 1) for n in range(3)], keep=[()] * 3)
+            outcomes = program.run_all([Given(tensors(n, 1)) for n in range(3)], keep=[()] * 3)
             totals = [one.results.outputs["y"][0] for one in outcomes if not isinstance(one, EigenTensorError)]
             assert totals == [1, 4, 7] and not program.widths and not program.may_widen
 
@@ -347,7 +349,7 @@ def test_whatever_a_process_answers_to_several_calls_those_that_it_answered_have
     program = WarmProgram(counting(), (), LIMITS, unsafe=True)
     monkeypatch.setattr(warm, "command", lambda *_: ([], hostile))
     with program:
-        outcomes = program.run_all([tensors(1, 1)] * len(errors), keep=[()] * len(errors), seconds=1)
+        outcomes = program.run_all([Given(tensors(1, 1))] * len(errors), keep=[()] * len(errors), seconds=1)
         assert [type(one) if isinstance(one, EigenTensorError) else None for one in outcomes] == errors
         is_lost = response in ("right", "right + b'?'", "right * 3 + right")
         assert program.is_warm != is_lost

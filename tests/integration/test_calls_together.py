@@ -4,6 +4,7 @@ outputs, receipts, what is on disk, and the order in each channel."""
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,17 +18,34 @@ from eigentensor import merkle, reference
 from eigentensor.channel import Key
 from eigentensor.channel.calls import Computation
 from eigentensor.errors import BlobNotFound, CallRefused, EigenTensorError, ServiceBusy
-from eigentensor.program import Kind, Role
+from eigentensor.program import Kind, Role, encode
 from eigentensor.program.binding import Results
+from eigentensor.reexecution import sample
+from eigentensor.reexecution.confined import limits
+from eigentensor.reexecution.inputs import BoundProgram
+from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.runtime.sandbox.returned import Observed
 from eigentensor.runtime.sandbox.warm import WarmProgram
+from eigentensor.store import save_safetensors
 from eigentensor.store.tensors import dump_safetensors, parse_flat
-from eigentensor_operator.calls.channels import Answer
+from eigentensor_operator.calls.channels import Answer, ServedProgram
 from eigentensor_operator.calls.interface import Load
-from eigentensor_operator.calls.service import Rules
-from support.stories.calls import ELEMENTS, PRICE, Endpoint, HttpClient, Programs, ones, programs, serving
+from eigentensor_operator.calls.service import CallService, Rules
+from support.stories.calls import (
+    ELEMENTS,
+    PRICE,
+    ROWS,
+    Endpoint,
+    HttpClient,
+    Programs,
+    ones,
+    programs,
+    recalling,
+    serving,
+)
 
 MOST, CHANNELS = 40, 3
+MATRIX = {"w": np.random.default_rng(5).standard_normal((ELEMENTS, ELEMENTS)).astype(np.float32)}
 Clients = Iterator[list[HttpClient]]
 GONE = b"\x77" * 32  #: a root of states that nobody has
 
@@ -54,10 +72,16 @@ CALLS = st.builds(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    some = programs(tmp_path_factory.mktemp("programs"))
+    folder = tmp_path_factory.mktemp("programs")
+    some, program = programs(folder), recalling()
+    save_safetensors(folder / "matrix", MATRIX)
+    execution = WarmExecution(program, folder / "matrix", replace(limits(1 << 30, 60), threads=1))
+    names = merkle.program_root(encode(program)), merkle.role_root(program, Role.WEIGHT, MATRIX)
+    some.served["recalling"] = ServedProgram(*names, program, execution, PRICE, 4)
     for one in some.served.values():
-        tensors = {name: ones(1) for role in (Role.INPUT, Role.STATE) for name in one.program.named(role)}
-        one.execution.execute(tensors, {}, 1, 60)
+        brought = {**one.program.named(Role.INPUT), **one.program.named(Role.STATE)}
+        tensors = {name: np.ones(buffer.shape, np.float32) for name, buffer in brought.items()}
+        one.execution.execute(tensors, dict.fromkeys([v.name for v in one.program.variables], 0), 1, 60)
         one.execution.widen()
     yield some
     some.close()
@@ -113,21 +137,29 @@ def computation_of(client: HttpClient, call: Call) -> tuple[Computation, dict[st
 
 def taken(endpoint: Endpoint, clients: list[HttpClient], calls: list[Call]) -> "list[Future[Answer]]":
     """These calls, all of which wait before the first one is executed."""
-    service, hold, futures = endpoint.service, threading.Event(), []
+    service, futures = endpoint.service, []
+    with holding(service):
+        for call in calls:
+            client = clients[call.channel]
+            computation, x, states = computation_of(client, call)
+            body = dump_safetensors(x | states)
+            program = client.made.served[call.name].program
+            inputs = service.read(program, computation, body)
+            if call.is_gone:
+                computation, inputs = replace(computation, states=GONE), inputs._replace(states=None, files={})
+            payment = client.payment(computation, x, PRICE * call.repeat)
+            futures.append(service.take(client.payer.channel, computation, payment, inputs, "me"))
+    return futures
+
+
+@contextmanager
+def holding(service: CallService) -> Iterator[None]:
+    """No call is executed meanwhile."""
+    hold = threading.Event()
     held = service._lane.after(lambda: hold.wait(60))
-    for call in calls:
-        client = clients[call.channel]
-        computation, x, states = computation_of(client, call)
-        body = dump_safetensors(x | states)
-        program = client.made.served[call.name].program
-        inputs = service.read(program, computation, body)
-        if call.is_gone:
-            computation, inputs = replace(computation, states=GONE), inputs._replace(states=None, files={})
-        payment = client.payment(computation, x, PRICE * call.repeat)
-        futures.append(service.take(client.payer.channel, computation, payment, inputs, "me"))
+    yield
     hold.set()
     held.result(60)
-    return futures
 
 
 def expected(client: HttpClient, call: Call) -> Results:
@@ -194,7 +226,73 @@ def test_equal_calls_of_several_channels_are_handed_over_together(
     calls += [Call(0, "counting", 1, 1), Call(1, "scaling", 2, 1), Call(2, "scaling", 1, 1)]
     for call, future in zip(calls, taken(endpoint, some, calls), strict=True):
         check(some[call.channel], call, future.result(60))
-    assert sorted(sizes.seen) == [1, 1, 5, 8, 8]
+    assert sorted(sizes.seen) == [1, 1, 5, 16]
+
+
+class Chat:
+    """One that pays for calls of `recalling`, each of which goes on from the states that the one before left."""
+
+    def __init__(self, client: HttpClient, seed: int) -> None:
+        self.client, self.random = client, np.random.default_rng(seed)
+        self.program = client.made.served["recalling"].program
+        self.position = 0
+        self.states = {"rows": np.zeros((ROWS, ELEMENTS), np.float32)}  #: by the reference
+        self.root = merkle.role_root(self.program, Role.STATE, self.states)
+
+    def put(self, service: CallService, repeat: int) -> "Future[Answer]":
+        """The next call. The first one brings the states."""
+        self.x = {"x": self.random.standard_normal(ELEMENTS).astype(np.float32)}
+        self.repeat, variables = repeat, {"position": self.position}
+        computation = self.client.computation("recalling", states=self.root, variables=variables, repeat=repeat)
+        body = dump_safetensors(self.x if self.position else self.x | self.states)
+        payment = self.client.payment(computation, self.x, PRICE * repeat)
+        inputs = service.read(self.program, computation, body)
+        return service.take(self.client.payer.channel, computation, payment, inputs, "me")
+
+    def receive(self, answer: Answer) -> None:
+        """Takes the answer, which has to have the bits that the reference gives for this chat alone."""
+        variables = {"position": self.position}
+        results = reference.execute(self.program, self.x | self.states | MATRIX, variables, self.repeat)
+        outputs = {name: array for name, (_, array) in parse_flat(answer.outputs).items()}
+        assert outputs["y"].tobytes() == results.outputs["y"].tobytes()
+        roots = (
+            merkle.kind_root(self.program, Kind.OUTPUT, results.outputs),
+            merkle.kind_root(self.program, Kind.STATE, results.states),
+        )
+        assert answer.response.states == roots[1]
+        self.client.payer = self.client.payer.received(answer.response, merkle.outputs_root(*roots))
+        self.client.responses.append(answer.response)
+        self.states, self.root, self.position = results.states, roots[1], self.position + self.repeat
+
+
+def test_chats_at_different_positions_are_executed_together_as_if_each_was_alone(
+    endpoint: Endpoint, clients: Clients, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come and go. Answers, receipts and states are the reference's, and so is what is kept of each call for its
+    recheck: of all calls, here."""
+    monkeypatch.setattr(WarmExecution, "part", 1.0)
+    recheck, rechecked = sample.recheck, list[dict[str, int]]()
+
+    def counted(bound: BoundProgram, *arguments: Any) -> None:
+        rechecked.append(dict(bound.variables))
+        recheck(bound, *arguments)
+
+    monkeypatch.setattr(sample, "recheck", counted)
+    sizes.seen.clear()
+    chats = [Chat(client, seed) for seed, client in enumerate(next(clients) + next(clients))]
+    positions = list[int]()
+    for turn in range(7):
+        here = [chat for number, chat in enumerate(chats) if number <= 2 * turn and turn - number < 4]
+        positions += [chat.position for chat in here]
+        with holding(endpoint.service):
+            futures = [chat.put(endpoint.service, 1 + turn % 2) for chat in here]
+        for chat, future in zip(here, futures, strict=True):
+            chat.receive(future.result(60))
+    assert sizes.seen == [1, 3, 5, 6, 5, 4, 3]
+    assert sorted(one["position"] for one in rechecked) == sorted(positions) and max(positions) > 5
+    for chat in chats:
+        shown = endpoint.service.calls_from(chat.client.payer.channel, 0)
+        assert [one.response for one in shown] == chat.client.responses
 
 
 def test_after_a_call_that_failed_its_channel_goes_on(endpoint: Endpoint, clients: Clients) -> None:
@@ -223,8 +321,8 @@ def test_a_wrong_bit_of_one_call_refuses_all_that_were_executed_with_it_and_all_
     with serving(tmp_path, made, Rules(waiting=512, each=512), tail=MOST, check_rate=10**15) as endpoint:
         some = [endpoint.client(seed) for seed in (0x22, 0x33, 0x44)]
         monkeypatch.setattr(WarmProgram, "run_all_async", faulty)
-        calls = [Call(number % CHANNELS, "scaling", 1, number) for number in range(12)]
+        calls = [Call(number % CHANNELS, "scaling", 1, number) for number in range(20)]
         for number, future in enumerate(taken(endpoint, some, calls)):
-            with pytest.raises(ServiceBusy if number < 8 else (ServiceBusy, CallRefused)):
+            with pytest.raises(ServiceBusy if number < 16 else (ServiceBusy, CallRefused)):
                 future.result(60)
         assert not endpoint.service.is_well() and endpoint.service.load(endpoint.pool) == Load()

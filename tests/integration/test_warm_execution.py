@@ -17,6 +17,7 @@ from eigentensor.reexecution import warm
 from eigentensor.reexecution.confined import limits
 from eigentensor.reexecution.warm import WarmExecution
 from eigentensor.reference import execute as reference
+from eigentensor.runtime.sandbox.ready import Given
 from eigentensor.runtime.sandbox.returned import Observed
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from eigentensor.store import save_safetensors
@@ -88,7 +89,7 @@ def call(seed: int) -> dict[str, Any]:
 
 def together(small: WarmExecution, calls: list[dict[str, Any]]) -> list[Results]:
     """What these calls give, all of which do well."""
-    outcomes = asyncio.run(small.execute_all_async(calls, {}, 1, 60))
+    outcomes = asyncio.run(small.execute_all_async([Given(call) for call in calls], 1, 60))
     return [one for one in outcomes if not isinstance(one, EigenTensorError)]
 
 

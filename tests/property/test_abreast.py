@@ -1,7 +1,9 @@
 """Executions side by side, held to each alone, bit for bit; and states that programs share in place."""
 
+import io
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -9,47 +11,69 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor import reference
-from eigentensor.errors import BindingError
+from eigentensor.errors import BindingError, RuleError
 from eigentensor.program import Program, Role
-from eigentensor.program.abreast import abreast, named
+from eigentensor.program.abreast import Abreast, abreast
 from eigentensor.program.binding import Results
 from eigentensor.runtime.compiled import CompiledGraph
+from eigentensor.runtime.sandbox.returned import Wanted
+from eigentensor.runtime.sandbox.together import TRIES, Asked, Together
 from support.generated.expressions import tensor
 from support.generated.programs import Example, generate
 from support.programs.worked_examples import layer, session
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-Execution = tuple[Arrays, dict[str, int]]
+EXAMPLES = [layer(), session(), *map(generate, range(1, 6))]
+
+
+class Execution(NamedTuple):
+    """What one execution is given besides weights."""
+
+    inputs: Arrays
+    states: Arrays
+    variables: dict[str, int]
+
+    @property
+    def bound(self) -> tuple[Arrays, dict[str, int]]:
+        """The same as a run takes it."""
+        return {**self.inputs, **self.states}, self.variables
 
 
 def several(example: Example, count: int, seed: int) -> list[Execution]:
-    """Inputs, states and variables of so many executions, each its own."""
+    """So many executions, each with inputs, states and variables of its own."""
     random, program = Random(seed), example.program
-    own = {**program.named(Role.INPUT), **program.named(Role.STATE)}
-    return [
-        (
-            {name: tensor(random, b.dtype, b.shape) for name, b in own.items()},
-            {v.name: random.randint(*bounds(v.minimum, v.maximum, v.stride * (example.repeat - 1)))
-             for v in program.variables},
-        )
-        for _ in range(count)
-    ]  # fmt: skip
+
+    def tensors(role: Role) -> Arrays:
+        return {name: tensor(random, b.dtype, b.shape) for name, b in program.named(role).items()}
+
+    def variables() -> dict[str, int]:
+        moved = example.repeat - 1
+        return {v.name: random.randint(*bounds(v.minimum, v.maximum, v.stride * moved)) for v in program.variables}
+
+    return [Execution(tensors(Role.INPUT), tensors(Role.STATE), variables()) for _ in range(count)]
 
 
 def bounds(least: int, most: int, moved: int) -> tuple[int, int]:
     return least - min(0, moved), most - max(0, moved)
 
 
-def together(executions: list[Execution]) -> Execution:
-    tensors = {named(name, row): a for row, (arrays, _) in enumerate(executions) for name, a in arrays.items()}
-    variables = {named(name, row): v for row, (_, bound) in enumerate(executions) for name, v in bound.items()}
-    return tensors, variables | {named("", row): row for row in range(len(executions))}
+def stacked(executions: Sequence[Execution]) -> Arrays:
+    return {name: np.stack([one.inputs[name] for one in executions]) for name in executions[0].inputs}
 
 
-def assert_equal(whole: Results, alone: list[Results]) -> None:
+def together(wide: Abreast, executions: list[Execution]) -> tuple[Arrays, Arrays, dict[str, int]]:
+    """Inputs, states and variables of all."""
+    states = wide.states([one.states for one in executions])
+    return dict(wide.inputs(stacked(executions))), dict(states), wide.variables([one.variables for one in executions])
+
+
+def assert_equal(wide: Abreast, whole: Results, alone: list[Results]) -> None:
     for row, one in enumerate(alone):
-        for of, single in ((whole.outputs, one.outputs), (whole.states, one.states)):
-            assert all(of[named(name, row)].tobytes() == array.tobytes() for name, array in single.items()), row
+        own = wide.results(whole, row)
+        for of, single in ((own.outputs, one.outputs), (own.states, one.states)):
+            assert of.keys() == single.keys()
+            for name, array in single.items():
+                assert (of[name].shape, of[name].tobytes()) == (array.shape, array.tobytes()), (name, row)
 
 
 def weights_of(example: Example) -> Arrays:
@@ -57,33 +81,93 @@ def weights_of(example: Example) -> Arrays:
 
 
 @given(st.integers(0, (1 << 32) - 1), st.integers(2, 5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_executions_side_by_side_have_the_bits_of_each_alone(seed: int, count: int) -> None:
+    """Results, and what each call wrote where `places` says."""
     example = generate(seed)
+    try:
+        wide = abreast(example.program, count)
+    except RuleError:  # larger than what is admitted
+        return
     executions, weights = several(example, count, seed), weights_of(example)
-    alone = [reference.execute(example.program, {**weights, **a}, v, example.repeat) for a, v in executions]
-    tensors, variables = together(executions)
-    wide = abreast(example.program, count)
-    assert_equal(reference.execute(wide, {**weights, **tensors}, variables, example.repeat), alone)
+    alone, wrote = list[Results](), list[dict[int, bytes]]()
+    for one in executions:
+        tensors, variables = one.bound
+        written, observe = recorded()
+        wrote.append(written)
+        alone.append(
+            reference.execute(example.program, {**weights, **tensors}, variables, example.repeat, observe=observe)
+        )
+    inputs, states, variables = together(wide, executions)
+    written, observe = recorded()
+    tensors = {**weights, **inputs, **states}
+    assert_equal(wide, reference.execute(wide.program, tensors, variables, example.repeat, observe=observe), alone)
+    for row, own in enumerate(wrote):
+        for number, expected in own.items():
+            iteration, call = divmod(number, len(example.program.calls))
+            found = written[iteration * len(wide.program.calls) + wide.places[call][row]]
+            size = len(expected)
+            assert expected == (found if len(found) == size else found[row * size : (row + 1) * size]), (number, row)
 
 
-@pytest.mark.parametrize("example", [layer(), session(), *map(generate, range(1, 6))])
+def recorded() -> tuple[dict[int, bytes], Callable[[int, np.ndarray[Any, Any]], None]]:
+    """What executed calls wrote, and what takes it."""
+    written: dict[int, bytes] = {}
+
+    def observe(number: int, result: np.ndarray[Any, Any]) -> None:
+        written[number] = result.tobytes()
+
+    return written, observe
+
+
+def test_nearly_every_program_can_be_executed_so() -> None:
+    refused = 0
+    for seed in range(60):
+        try:
+            abreast(generate(seed).program, 4)
+        except RuleError:
+            refused += 1
+    assert refused < 6
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_compiled_ones_too_and_with_their_states_in_place(example: Example) -> None:
-    weights, executions = weights_of(example), several(example, 3, seed=7)
-    alone, wide = CompiledGraph(example.program, weights), CompiledGraph(abreast(example.program, 3), weights)
-    expected = [alone.run(*of, example.repeat) for of in executions]
-    tensors, variables = together(executions)
-    assert_equal(wide.run(tensors, variables, example.repeat), expected)
-    states = {named(name, row) for name in example.program.named(Role.STATE) for row in range(3)}
-    room = wide.room({name: tensors[name] for name in states})
-    inputs = {name: array for name, array in tensors.items() if name not in states}
-    outputs = wide.run_in(room, inputs, variables, example.repeat)
-    assert_equal(Results(outputs, room), expected)
+    weights, executions, wide = weights_of(example), several(example, 3, seed=7), abreast(example.program, 3)
+    alone, graph = CompiledGraph(example.program, weights), CompiledGraph(wide.program, weights)
+    expected = [alone.run(*one.bound, example.repeat) for one in executions]
+    inputs, states, variables = together(wide, executions)
+    assert_equal(wide, graph.run({**inputs, **states}, variables, example.repeat), expected)
+    room = graph.room(states)
+    outputs = graph.run_in(room, inputs, variables, example.repeat)
+    assert_equal(wide, Results(outputs, room), expected)
+
+
+@pytest.mark.parametrize("example", EXAMPLES[:5])
+def test_whatever_runs_are_made_of_calls_they_give_what_each_gives_alone(example: Example) -> None:
+    """Results, and what executed calls wrote of which that is kept, while widths are tried and when they are judged."""
+    program, weights, random = example.program, weights_of(example), Random(3)
+    several_wide = [abreast(program, width) for width in (1, 2, 4)]
+    graphs = [(wide, CompiledGraph(wide.program, weights)) for wide in several_wide]
+    some, executed = Together(graphs), range(len(program.calls) * example.repeat)
+    for turn in range(TRIES + 2):
+        executions = several(example, 7, turn)
+        keep = [sorted(random.sample(executed, random.randrange(min(3, len(executed)) + 1))) for _ in executions]
+        expected = [kept(graphs[0][1], one, example, of) for one, of in zip(executions, keep, strict=True)]
+        calls = [Asked(one.states, one.variables, of) for one, of in zip(executions, keep, strict=True)]
+        assert list(some.run(stacked(executions), calls, example.repeat)) == expected
+
+
+def kept(alone: CompiledGraph, execution: Execution, example: Example, keep: list[int]) -> bytes:
+    """What a call hands back that is executed alone."""
+    file = io.BytesIO()
+    back = Wanted(example.program, example.repeat, tuple(keep)).writer(file)
+    back.finish(alone.run(*execution.bound, example.repeat, observe=back.observe, only=back.only))
+    return file.getvalue()
 
 
 def test_weights_are_read_by_one_call_for_all() -> None:
     example = layer()
-    program, wide = example.program, abreast(example.program, 4)
+    program, wide = example.program, abreast(example.program, 4).program
     assert [reading(p) for p in (program, wide)] == [reading(program)] * 2
 
 
@@ -95,9 +179,8 @@ def reading(program: Program) -> int:
 
 def test_states_are_changed_in_place_only_where_that_shows() -> None:
     example = session()
-    arrays, variables = several(example, 1, seed=3)[0]
+    arrays, states, variables = several(example, 1, seed=3)[0]
     graph = CompiledGraph(example.program, weights_of(example))
-    states = {name: arrays.pop(name) for name in example.program.named(Role.STATE)}
     room = graph.room(states)
     frozen = {name: array.copy() for name, array in states.items()}
     for array in frozen.values():

@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from eigentensor.program.widened import widened
+from eigentensor.program.abreast import abreast
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
-from eigentensor.runtime.sandbox.together import MESSAGE, TRIES, WIDTHS, Together, admitted, most_together, width_of
+from eigentensor.runtime.sandbox.together import (
+    MESSAGE,
+    PART,
+    TRIES,
+    WIDTHS,
+    Asked,
+    Together,
+    admitted,
+    most_together,
+    width_of,
+)
 from support.stories.calls import counting, scaling
 
 QUICK, SLOW = [0.3] * TRIES, [1.5] * TRIES
@@ -39,27 +49,29 @@ def test_widths_are_those_that_the_memory_holds() -> None:
     weights = 4 * 1000
 
     def own(width: int) -> int:
-        wide = program if width == 1 else widened(program, width)
-        return estimate_memory_requirements(wide)["CPU"] - weights
+        return estimate_memory_requirements(abreast(program, width).program)["CPU"] - weights
 
     memory = weights + 2 * own(1)  # beside the process that it replaces
     assert admitted(program, memory, "CPU") == ()
     for number, width in enumerate(WIDTHS):
         memory += own(width)
-        assert admitted(program, memory - 1, "CPU") == WIDTHS[:number]
-        assert admitted(program, memory, "CPU") == WIDTHS[: number + 1]
+        calls = width * 4 * 1000 * 4  # `x`, `total`, and the two that come back
+        assert admitted(program, memory + calls - 1, "CPU") == WIDTHS[:number]
+        assert admitted(program, memory + calls, "CPU") == WIDTHS[: number + 1]
 
 
 def test_large_calls_are_handed_over_alone() -> None:
     elements = MESSAGE // 8 // 3  # of four bytes, in and out: a third of what is handed over
-    assert [most_together(scaling(n)) for n in (1, elements, 3 * elements + 3)] == [WIDTHS[-1], 3, 1]
-    assert admitted(scaling(elements), 1 << 40, "CPU") == (2,)
+    few = [most_together(scaling(n), MESSAGE * PART) for n in (1, elements, 3 * elements + 3)]
+    assert few == [WIDTHS[-1], 3, 1] and most_together(scaling(elements), 2 * MESSAGE * PART) == 6
+    assert admitted(scaling(elements), MESSAGE * PART, "CPU") == (2,)
 
 
 def test_calls_of_a_run_that_fails_are_executed_alone() -> None:
     program = scaling()
-    alone, other = CompiledGraph(program), CompiledGraph(widened(counting(), 2), {"w": np.ones(8, np.float32)})
-    together = Together({1: alone, 2: other})  # which fails: it takes other tensors
+    one, two = (abreast(of, width) for of, width in ((program, 1), (counting(), 2)))
+    other = CompiledGraph(two.program, {"w": np.ones(8, np.float32)})
+    together = Together([(one, CompiledGraph(program)), (two, other)])  # which fails: it takes other tensors
     x = np.arange(24, dtype=np.float32).reshape(3, 8)
     for _ in range(2):
-        assert list(together.run({"x": x}, {}, 1, [()] * 3)) == [(row * row).tobytes() for row in x]
+        assert list(together.run({"x": x}, [Asked({}, {}, ())] * 3, 1)) == [(row * row).tobytes() for row in x]

@@ -21,7 +21,7 @@ import structlog
 
 from eigentensor.errors import EigenTensorError
 from eigentensor.program import Program
-from eigentensor.program.abreast import abreast, named
+from eigentensor.program.abreast import Abreast, abreast
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.sandbox.together import states_size
 from eigentensor.system import memory
@@ -63,7 +63,7 @@ class Decoding:
         """`first` are the states of a text that has not begun."""
         self.programs, self.first = programs, first
         self._weights, self._device, self._turn = weights, device, turn
-        self._graphs = {1: self._compiled(programs.writer)}
+        self._graphs = {1: self._wide(1)}
         self._reader = None if programs.reader is None else self._compiled(programs.reader)
         self._times = {width: deque[float](maxlen=TRIES) for width in (1, *WIDTHS)}
         self._begun = set[int]()  # widths that are, or were, compiled
@@ -82,7 +82,7 @@ class Decoding:
     async def room(self) -> AsyncIterator[dict[str, Values]]:
         """Memory for the states of a chat, whatever is in it."""
         async with self._free:
-            room = dict(self._rooms.pop() if self._rooms else await in_thread(self._graphs[1].room, self.first))
+            room = dict(self._rooms.pop() if self._rooms else await in_thread(self._graphs[1][1].room, self.first))
             try:
                 yield room
             finally:
@@ -113,7 +113,7 @@ class Decoding:
         """Compiles the program for so many chats. One that is not admitted here is left out."""
         self._begun.add(width)
         try:
-            self._graphs[width] = self._compiled(abreast(self.programs.writer, width, AT_ONCE))
+            self._graphs[width] = self._wide(width)
         except (EigenTensorError, MemoryError, OSError) as error:
             _log.warning("chats are not decoded together", chats=width, error=str(error))
 
@@ -165,20 +165,20 @@ class Decoding:
     def _run(self, group: Sequence[_Asked], repeat: int) -> list[Values]:
         """All tokens of each."""
         width, parts = len(group), [asked.step.part(asked.done, repeat) for asked in group]
+        wide, graph = self._graphs[width]
         start = time.perf_counter()
-        if width == 1:
-            written = self._graphs[1].run_in(group[0].room, parts[0].inputs, parts[0].variables, repeat)
-            tokens = [written[OUTPUT]]
-        else:
-            rows = range(width)
-            rooms = {named(name, row): array for row in rows for name, array in group[row].room.items()}
-            inputs = {named(name, row): array for row in rows for name, array in parts[row].inputs.items()}
-            variables = {named(name, row): value for row in rows for name, value in parts[row].variables.items()}
-            variables |= {named("", row): row for row in rows}
-            written = self._graphs[width].run_in(rooms, inputs, variables, repeat)
-            tokens = [written[named(OUTPUT, row)] for row in rows]
+        rooms = wide.states([asked.room for asked in group])
+        inputs = {name: np.stack([part.inputs[name] for part in parts]) for name in parts[0].inputs}
+        variables = wide.variables([part.variables for part in parts])
+        outputs = graph.run_in(rooms, wide.inputs(inputs), variables, repeat)
+        tokens = [wide.outputs(outputs, row)[OUTPUT] for row in range(width)]
         self._times[width].append((time.perf_counter() - start) / (width * repeat))
         return tokens
+
+    def _wide(self, width: int) -> tuple[Abreast, CompiledGraph]:
+        """The program that writes for so many chats."""
+        wide = abreast(self.programs.writer, width, AT_ONCE)
+        return wide, self._compiled(wide.program)
 
     def _compiled(self, program: Program) -> CompiledGraph:
         return CompiledGraph(program, self._weights, device=self._device)

@@ -15,6 +15,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Kind, Program
 from eigentensor.program.binding import Results
 from eigentensor.reexecution.inputs import Tensors
+from eigentensor.runtime.sandbox.ready import Given
 from eigentensor.store.tensors import dump_safetensors
 from eigentensor.task.order import NONE, Domain, Signer
 from eigentensor_operator.calls.channels import Answer, ServedChannel, Ticket
@@ -54,18 +55,17 @@ class Executing:
 
     async def execute(self, tickets: Sequence[Ticket]) -> list[Results | Exception]:
         """See `Work`."""
-        served, computation = tickets[0].served, tickets[0].computation
-        ready = [await self._tensors(ticket) for ticket in tickets]
+        served, repeated = tickets[0].served, tickets[0].computation.repeat
+        ready = [await self._given(ticket) for ticket in tickets]
         calls = [one for one in ready if not isinstance(one, Exception)]
-        bound = computation.variables, computation.repeat, self._seconds
         outcomes: Iterator[Results | Exception]
         try:
-            outcomes = iter(await served.execution.execute_all_async(calls, *bound))
+            outcomes = iter(await served.execution.execute_all_async(calls, repeated, self._seconds))
         except WrongBits as error:
             outcomes = repeat(self._faulty(f"the device is faulty: {error.what}"))
         return [one if isinstance(one, Exception) else next(outcomes) for one in ready]
 
-    async def _tensors(self, ticket: Ticket) -> Tensors | Exception:
+    async def _given(self, ticket: Ticket) -> Given | Exception:
         """What a call computes on, or why it is not executed."""
         try:
             self._check_generation(ticket)
@@ -73,7 +73,7 @@ class Executing:
             states = await self._states(ticket)
         except Exception as error:  # that of this call alone
             return error
-        return {**ticket.inputs, **states}
+        return Given({**ticket.inputs, **states}, ticket.computation.variables)
 
     @staticmethod
     def _check_generation(ticket: Ticket) -> None:

@@ -1,6 +1,6 @@
 """The lane that executes calls, signs and writes them down in groups, and answers them.
 
-Calls of one computation that wait at the same time are executed together, others one after the other. A call is
+Calls of one program and repeat that wait at the same time are executed together, others one after the other. A call is
 answered when it is on disk. While one group is being written, calls are executed for the next one, which is then
 written in one transaction: the more there are, the less each waits for the disk. It is one thread with an event loop,
 which serves its calls over HTTP, too, while programs compute and the disk writes: what two threads hand to each other
@@ -53,7 +53,7 @@ class Work(Protocol):
     """What the lane does."""
 
     async def execute(self, tickets: Sequence[Ticket]) -> Sequence[Results | Exception]:
-        """What calls of one computation give, or how each of them failed."""
+        """What calls of one program and repeat give, or how each of them failed."""
 
     async def finish(self, ticket: Ticket, outcome: Results | Exception) -> Done | Answer:
         """The receipt of an executed call, in the order of execution; the answer alone where it repeats a call that is
@@ -74,7 +74,7 @@ class Work(Protocol):
 
 def gathered(first: Ticket, waiting: Iterable[Ticket | Job | None], most: int) -> list[int]:
     """Which of the jobs behind a call are executed with it, by their places, so that there are `most` calls at most:
-    calls of the same computation, unless one of their channel that is none waits before them. Pure."""
+    calls that are like it, unless one of their channel that is none waits before them. Pure."""
     places: list[int] = []
     passed: set[int] = set()
     for place, job in enumerate(waiting):

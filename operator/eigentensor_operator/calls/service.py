@@ -2,7 +2,7 @@
 that commit its batches; routes bring what its clients send.
 
 A call is taken in the thread that brings it, executed and written down by the lane, and then answered. Calls of one
-computation that wait at the same time are executed together, others after each other.
+program and repeat that wait at the same time are executed together, others after each other.
 """
 
 import asyncio

@@ -17,7 +17,18 @@ def assemble(
     variables: Sequence[Variable] = (),
     max_repeat: int = 1,
 ) -> Program:
-    """The valid program in which each call writes the buffer of its key.
+    """The program of `numbered`."""
+    return numbered(calls, externals, results, variables, max_repeat)[0]
+
+
+def numbered(
+    calls: Sequence[tuple[Key, Lowered]],
+    externals: Mapping[Any, Buffer],
+    results: Mapping[tuple[Kind, str], tuple[Key, tuple[int, ...]]],
+    variables: Sequence[Variable] = (),
+    max_repeat: int = 1,
+) -> tuple[Program, dict[Key, int]]:
+    """The valid program in which each call writes the buffer of its key, and the number of the buffer of each key.
 
     Keys of a call's arrays name results of earlier calls or `externals`; `results` say which key goes out, in which
     shape, under which kind and name. Calls, weights and constants that no result needs are left out; equal bodies and
@@ -42,7 +53,7 @@ def assemble(
     ]
     program = Program(tuple(known), tuple(buffers), tuple(bodies), tuple(made), tuple(named), max_repeat)
     check(program)
-    return program
+    return program, numbers
 
 
 def _name(item: tuple[tuple[Kind, str], object]) -> tuple[Kind, str]:

@@ -20,7 +20,7 @@ from eigentensor.program.binding import Results
 from eigentensor.reexecution import sample
 from eigentensor.reexecution.inputs import BoundProgram, Tensors, load_role
 from eigentensor.runtime.sandbox.execution import Limits, Observed
-from eigentensor.runtime.sandbox.ready import ReadyProgram
+from eigentensor.runtime.sandbox.ready import Given, ReadyProgram
 from eigentensor.runtime.sandbox.warm import WarmProgram
 
 SHARE = 0.01  #: of the time of calls that rechecks take
@@ -111,10 +111,10 @@ class WarmExecution:
         self, tensors: Tensors, variables: Mapping[str, int], repeat: int, seconds: float
     ) -> Results:
         """As `execute`, for one caller at a time: its event loop goes on meanwhile."""
-        return await self._alone(_Looked(tensors, self._look(repeat)), variables, repeat, seconds)
+        return await self._alone(_Looked(Given(tensors, variables), self._look(repeat)), repeat, seconds)
 
     async def execute_all_async(
-        self, calls: Sequence[Tensors], variables: Mapping[str, int], repeat: int, seconds: float
+        self, calls: Sequence[Given], repeat: int, seconds: float
     ) -> list[Results | EigenTensorError]:
         """What `execute_async` gives for each of several calls, or the error that it raises: what fails together is
         executed alone. As large a part of the calls is rechecked, each by what it gave together with others. Raises
@@ -122,50 +122,48 @@ class WarmExecution:
         outcomes: list[Results | EigenTensorError] = []
         while left := calls[len(outcomes) :]:
             most = self._warm.most if self._call else 1  # what a call takes alone decides how many are rechecked
-            some = [_Looked(tensors, self._look(repeat)) for tensors in left[:most]]
-            outcomes += await self._together(some, variables, repeat, seconds)
+            some = [_Looked(given, self._look(repeat)) for given in left[:most]]
+            outcomes += await self._together(some, repeat, seconds)
         return outcomes
 
     async def _together(
-        self, calls: "Sequence[_Looked]", variables: Mapping[str, int], repeat: int, seconds: float
+        self, calls: "Sequence[_Looked]", repeat: int, seconds: float
     ) -> list[Results | EigenTensorError]:
         if len(calls) == 1:
-            return [await self._outcome(calls[0], variables, repeat, seconds)]
-        tensors, keep = [one.tensors for one in calls], [one.keep for one in calls]
+            return [await self._outcome(calls[0], repeat, seconds)]
+        given, keep = [one.given for one in calls], [one.keep for one in calls]
         try:
-            runs = await self._warm.run_all_async(tensors, variables, repeat, keep=keep, seconds=seconds)
+            runs = await self._warm.run_all_async(given, repeat, keep=keep, seconds=seconds)
         except EigenTensorError as error:
             runs = [error] * len(calls)
         self._gathered(len(calls))
         outcomes: list[Results | EigenTensorError] = []
         for call, observed in zip(calls, runs, strict=True):
             if isinstance(observed, EigenTensorError):
-                outcomes.append(await self._outcome(call, variables, repeat, seconds))
+                outcomes.append(await self._outcome(call, repeat, seconds))
             else:
-                await self._rechecked(call, variables, repeat, observed)
+                await self._rechecked(call, repeat, observed)
                 outcomes.append(observed.results)
         return outcomes
 
-    async def _outcome(
-        self, call: "_Looked", variables: Mapping[str, int], repeat: int, seconds: float
-    ) -> Results | EigenTensorError:
+    async def _outcome(self, call: "_Looked", repeat: int, seconds: float) -> Results | EigenTensorError:
         try:
-            return await self._alone(call, variables, repeat, seconds)
+            return await self._alone(call, repeat, seconds)
         except WrongBits:
             raise
         except EigenTensorError as error:
             return error
 
-    async def _alone(self, call: "_Looked", variables: Mapping[str, int], repeat: int, seconds: float) -> Results:
+    async def _alone(self, call: "_Looked", repeat: int, seconds: float) -> Results:
         start = time.perf_counter()
-        observed = await self._warm.run_async(call.tensors, variables, repeat, keep=call.keep, seconds=seconds)
+        observed = await self._warm.run_async(*call.given, repeat, keep=call.keep, seconds=seconds)
         self._call = _expected(self._call, time.perf_counter() - start)
-        await self._rechecked(call, variables, repeat, observed)
+        await self._rechecked(call, repeat, observed)
         return observed.results
 
-    async def _rechecked(self, call: "_Looked", variables: Mapping[str, int], repeat: int, observed: Observed) -> None:
+    async def _rechecked(self, call: "_Looked", repeat: int, observed: Observed) -> None:
         if call.look is not None:
-            check = partial(self._check, call.look, self.bound(call.tensors, variables, repeat), observed)
+            check = partial(self._check, call.look, self.bound(*call.given, repeat), observed)
             await asyncio.get_running_loop().run_in_executor(None, check)
 
     def _gathered(self, count: int) -> None:
@@ -206,7 +204,7 @@ class _Look(NamedTuple):
 class _Looked(NamedTuple):
     """A call, and what of it is rechecked."""
 
-    tensors: Tensors
+    given: Given
     look: _Look | None
 
     @property

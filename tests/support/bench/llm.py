@@ -1,6 +1,6 @@
 """Tokens per second of language models by kinds of their blocks, beside llama.cpp with the same file: in turn.
 
-    scripts/bench llm [--peer PYTHON] [--one] [--layers N] [--chats 1,4,16] [SHAPE:KIND …]
+    scripts/bench llm [--peer PYTHON] [--one] [--layers N] [--chats 1,4,16 [--operator]] [SHAPE:KIND …]
 
 SHAPE is qwen3-0.6b or gemma-3-270m, KIND one of F32, Q8_0, Q4_0, Q4_K. Files have random weights, written by the
 library gguf; PYTHON is one that has it, and llama-cpp-python for a peer, built for this processor: without that its
@@ -10,7 +10,8 @@ llama.cpp does. GB/s is what the faster one reads of the file, beside what this 
 threads that only read. MB is what the program needs beside the weights' bytes. --one gives one thread to each and
 counts the processor's time instead of the wall's: the figures of a busy machine. --layers N takes the first N layers.
 --chats shows instead the tokens per second of so many chats together, by one run for all, each with its own position
-and seed; all of their tokens are held to those of each chat alone.
+and seed; all of their tokens are held to those of each chat alone. With --operator they go through an operator's warm
+program, in its sandbox, 8 tokens a call, together and one after the other: per second of all processors' time.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -29,10 +30,19 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import psutil
 
-from eigentensor.program.abreast import abreast, named
+from eigentensor import merkle
+from eigentensor.errors import EigenTensorError
+from eigentensor.program.abreast import abreast
+from eigentensor.program.binding import Results
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
+from eigentensor.runtime.sandbox.confine import Limits
+from eigentensor.runtime.sandbox.ready import Given
+from eigentensor.runtime.sandbox.warm import WarmProgram
+from eigentensor.store import save_safetensors
+from eigentensor.system import memory
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models import gguf
 from eigentensor_models.gguf_network import network_of
@@ -42,6 +52,7 @@ from support.bench.pairs import in_turn, say, seconds
 
 PEER = Path(__file__).with_name("llm_peer.py")
 TOKENS, CONTEXT, ROUNDS = 32, 256, 5
+WARM = 12  #: calls of each chat before they are measured, in which widths are judged
 Way = Callable[[], float]
 
 
@@ -88,22 +99,78 @@ def chatting(
     expected = [alone.run({**of, **writer.states}, {"position": n}, AT_ONCE).outputs for n, of in enumerate(inputs)]
     ways: dict[str, Callable[[], object]] = {}
     for count in counts:
-        rows = range(count)
-        wide = alone if count == 1 else CompiledGraph(abreast(writer.program, count), writer.weights, threads=threads)
-        call = named if count > 1 else _alone
-        given = {call(name, row): array for row in rows for name, array in inputs[row].items()}
-        places = {call("position", row): row for row in rows} | {named("", row): row for row in rows if count > 1}
-        room = wide.room({call(name, row): array for row in rows for name, array in writer.states.items()})
-        run = partial(wide.run_in, room, given, places, AT_ONCE)
+        wide, rows = abreast(writer.program, count), range(count)
+        graph = CompiledGraph(wide.program, writer.weights, threads=threads)
+        given = wide.inputs({name: np.stack([of[name] for of in inputs[:count]]) for name in inputs[0]})
+        places = wide.variables([{"position": row} for row in rows])
+        room = graph.room(wide.states([writer.states] * count))
+        run = partial(graph.run_in, room, given, places, AT_ONCE)
         written = run()
-        assert all(np.array_equal(written[call("output", row)], expected[row]["output"]) for row in rows)
+        assert all(np.array_equal(wide.outputs(written, row)["output"], expected[row]["output"]) for row in rows)
         ways[f"{count}"] = run
     times = in_turn(ways, ROUNDS, 1, clock)
     return [count * AT_ONCE / times[f"{count}"] for count in counts]
 
 
-def _alone(name: str, _: int) -> str:
-    return name
+class Texts:
+    """So many chats of an operator's warm program, each at a position of its own."""
+
+    def __init__(self, warm: WarmProgram, inputs: Sequence[Mapping[str, Any]], states: Mapping[str, Any]) -> None:
+        self.warm, self.inputs = warm, inputs
+        self.left: list[Mapping[str, Any]] = [dict(states) for _ in inputs]
+        self.position = [3 * number for number in range(len(inputs))]
+
+    def calls(self) -> list[Given]:
+        """The next call of each."""
+        return [
+            Given({**of, **states}, {"position": position})
+            for of, states, position in zip(self.inputs, self.left, self.position, strict=True)
+        ]
+
+    def go_on(self, *, together: bool) -> list[Results]:
+        """Executes them, whose states are left for the next ones."""
+        each = [()] * len(self.left)
+        if together:
+            outcomes = self.warm.run_all(self.calls(), AT_ONCE, keep=each)
+        else:
+            outcomes = [self.warm.run(*call, AT_ONCE) for call in self.calls()]
+        done = [one.results for one in outcomes if not isinstance(one, EigenTensorError)]
+        self.left = [results.states for results in done]
+        self.position = [position + AT_ONCE for position in self.position]
+        return done
+
+
+def operating(
+    path: Path, counts: Sequence[int], threads: int, folder: Path, *, integer: bool
+) -> list[tuple[float, float]]:
+    """Tokens per second of so many chats together, and one after the other. Raises AssertionError for other results."""
+    writer = programs(network_of(gguf.read(path), path.name), CONTEXT, integer=integer).writer
+    save_safetensors(folder / "weights", writer.weights)
+    prompt, names = np.full(CONTEXT + 1, -1, np.int32), (*SAMPLED, *LIMITS)
+    inputs = [{"prompt": prompt, **Sampling(0.8, seed=n).inputs(names)} for n in range(max(counts))]
+    speeds = list[tuple[float, float]]()
+    within = Limits(memory=memory() // 2, seconds=3600.0, threads=threads)
+    with WarmProgram(writer.program, [folder / "weights"], within) as warm:
+        warm.widen()
+        for count in counts:
+            roots, speed = list[list[bytes]](), list[float]()
+            for together in (True, False):
+                texts, times, last = Texts(warm, inputs[:count], writer.states), list[float](), list[Results]()
+                for _ in range(WARM + ROUNDS):
+                    start = processor_seconds()
+                    last = texts.go_on(together=together)
+                    times.append(processor_seconds() - start)
+                roots.append([merkle.results_root(writer.program, results) for results in last])
+                speed.append(count * AT_ONCE / median(times[WARM:]))
+            assert roots[0] == roots[1]
+            speeds.append((speed[0], speed[1]))
+    return speeds
+
+
+def processor_seconds() -> float:
+    """Of this process and those that it began."""
+    here = psutil.Process()
+    return sum(sum(one.cpu_times()[:2]) for one in (here, *here.children(recursive=True)))
 
 
 @contextmanager
@@ -168,15 +235,19 @@ def measure(name: str, threads: int, python: str, folder: Path, layers: int | No
 
 
 def measure_chats(
-    name: str, threads: int, python: str, folder: Path, layers: int | None, counts: Sequence[int], *, one: bool
-) -> None:
+    name: str, threads: int, python: str, folder: Path, layers: int | None, counts: Sequence[int], *,
+    one: bool, operator: bool,
+) -> None:  # fmt: skip
     clock = time.process_time if one else time.perf_counter
     path = written(name, python, folder, layers)
     for integer in (False, True) if not name.endswith(":F32") else (False,):
-        say(
-            f"{name} {threads} {'integer' if integer else 'float'}",
-            *chatting(path, counts, threads, clock, integer=integer),
-        )
+        line = f"{name} {threads} {'integer' if integer else 'float'}"
+        if operator:
+            together, alone = zip(*operating(path, counts, threads, folder, integer=integer), strict=True)
+            say(line, *together)
+            say(f"{line}, in turn", *alone)
+        else:
+            say(line, *chatting(path, counts, threads, clock, integer=integer))
 
 
 def main() -> None:
@@ -186,6 +257,7 @@ def main() -> None:
     arguments.add_argument("--one", action="store_true")
     arguments.add_argument("--layers", type=int)
     arguments.add_argument("--chats", type=lambda text: [int(count) for count in text.split(",")])
+    arguments.add_argument("--operator", action="store_true")
     options = arguments.parse_args()
     of_model: dict[str, Any] = {"python": options.peer, "layers": options.layers, "one": options.one}
     if options.chats:
@@ -196,7 +268,7 @@ def main() -> None:
         of_model["folder"] = Path(folder)
         take: Callable[[str, int], None] = partial(measure, **of_model)
         if options.chats:
-            take = partial(measure_chats, counts=options.chats, **of_model)
+            take = partial(measure_chats, counts=options.chats, operator=options.operator, **of_model)
         for name in options.names:
             for threads in (1,) if options.one else (1, 2):
                 take(name, threads)

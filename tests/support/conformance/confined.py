@@ -32,6 +32,7 @@ from eigentensor.runtime.gpu.gridded import Gridded
 from eigentensor.runtime.sandbox import bubblewrap, first
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import compile_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox.ready import Given
 from eigentensor.runtime.sandbox.tenant import Tenant
 from eigentensor.runtime.sandbox.warm import WarmProgram
 from support.campaigns.campaign import Line, say
@@ -207,7 +208,7 @@ class Steps:
                 assert np.array_equal(results.outputs["y"], 2 * (x + np.float32(n))), results
             took = (time.monotonic() - begun) / CALLS
             program.widen()
-            many = program.run_all([{"x": x}] * 4, keep=[()] * 4)
+            many = program.run_all([Given({"x": x})] * 4, keep=[()] * 4)
             assert all(np.array_equal(one.results.outputs["y"], 2 * x) for one in many), many  # type: ignore[union-attr]
         return f"{took * 1e6:.0f} µs a call"
 

@@ -33,8 +33,21 @@ from eigentensor.errors import TaskNotFound
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Program, encode
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, Axis, Node, binary, counter, load, to_body
-from eigentensor.program.model import Buffer, Kind, Role
+from eigentensor.program.expression import (
+    Array,
+    Axis,
+    Lowered,
+    Named,
+    Node,
+    binary,
+    const,
+    counter,
+    load,
+    node,
+    reduction,
+    to_body,
+)
+from eigentensor.program.model import Bounds, Buffer, Kind, Role, Variable
 from eigentensor.program.ops import Op
 from eigentensor.reexecution.confined import limits
 from eigentensor.reexecution.warm import WarmExecution
@@ -55,7 +68,7 @@ DOMAIN = Domain(31337, "0x" + "77" * 20)
 SIGNER = Key(b"\x11" * 32)
 OPERATOR, CLIENT = "0x" + "01" * 20, "0x" + "02" * 20
 TOKEN = "0x" + "05" * 20
-PRICE, ELEMENTS = 10, 8
+PRICE, ELEMENTS, ROWS = 10, 8, 32
 F32 = DType.FLOAT32
 
 
@@ -80,6 +93,36 @@ def scaling(elements: int = ELEMENTS) -> Program:
     square = to_body(binary(Op.MUL, x, x), (axis,))
     buffers = {"x": Buffer(Role.INPUT, F32, (elements,), "x")}
     return assemble([("square", square)], buffers, {(Kind.OUTPUT, "y"): ("square", (elements,))}, max_repeat=4)
+
+
+def recalling() -> Program:
+    """Row `position` of the state is w · x from now on; the output is w · the sum of the rows up to it."""
+    i, k, row = Axis(0, ELEMENTS), Axis(1, ELEMENTS, True), Axis(1, ROWS, True)
+    position = node(Op.VAR, DType.INDEX, arg=Named("position", Bounds(0, ROWS - 1)))
+    cell, width = Axis(0, ROWS * ELEMENTS), const(DType.INDEX, ELEMENTS)
+
+    def product(of: str) -> Lowered:
+        place = binary(Op.ADD, binary(Op.MUL, counter(i), width), counter(k))
+        w, x = load(Array("w", F32, ELEMENTS**2), place), load(Array(of, F32, ELEMENTS), counter(k))
+        return to_body(reduction(Op.REDUCE_MULACC, (k,), w, x), (i,))
+
+    is_here = binary(Op.CMPEQ, binary(Op.FLOORDIV, counter(cell), width), position)
+    new = load(Array("made", F32, ELEMENTS), binary(Op.FLOORMOD, counter(cell), width))
+    rows = node(Op.WHERE, F32, is_here, new, load(Array("rows", F32, ROWS * ELEMENTS), counter(cell)))
+    read = load(Array("kept", F32, ROWS * ELEMENTS), binary(Op.ADD, binary(Op.MUL, counter(row), width), counter(i)))
+    read_to = (binary(Op.ADD, position, const(DType.INDEX, 1)),)
+    calls = [
+        ("made", product("x")), ("kept", to_body(rows, (cell,))),
+        ("sum", to_body(reduction(Op.REDUCE_ADD, (row,), read, extents=read_to), (i,))), ("y", product("sum")),
+    ]  # fmt: skip
+    shapes = {
+        "x": (Role.INPUT, (ELEMENTS,)),
+        "w": (Role.WEIGHT, (ELEMENTS,) * 2),
+        "rows": (Role.STATE, (ROWS, ELEMENTS)),
+    }
+    buffers = {name: Buffer(role, F32, shape, name) for name, (role, shape) in shapes.items()}
+    results = {(Kind.OUTPUT, "y"): ("y", (ELEMENTS,)), (Kind.STATE, "rows"): ("kept", (ROWS, ELEMENTS))}
+    return assemble(calls, buffers, results, [Variable("position", 0, ROWS - 1, 1)], max_repeat=4)
 
 
 def ones(value: float) -> np.ndarray[Any, Any]:

@@ -4,7 +4,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -12,6 +13,13 @@ from eigentensor.errors import EigenTensorError, ExecutionError
 from eigentensor.runtime.sandbox.returned import Observed
 
 Tensors = Mapping[str, NDArray[Any]]
+
+
+class Given(NamedTuple):
+    """What a call brings: inputs and states, and the values of variables."""
+
+    tensors: Tensors
+    variables: Mapping[str, int] = MappingProxyType({})
 
 
 class ReadyProgram(ABC):
@@ -57,8 +65,7 @@ class ReadyProgram(ABC):
 
     async def run_all_async(
         self,
-        calls: Sequence[Tensors],
-        variables: Mapping[str, int],
+        calls: Sequence[Given],
         repeat: int,
         *,
         keep: Sequence[Collection[int]],
@@ -66,9 +73,9 @@ class ReadyProgram(ABC):
     ) -> list[Observed | EigenTensorError]:
         """What `run_async` has for each of several calls, at most `most`, or the error that it raises."""
         outcomes: list[Observed | EigenTensorError] = []
-        for tensors, some in zip(calls, keep, strict=True):
+        for call, some in zip(calls, keep, strict=True):
             try:
-                outcomes.append(await self.run_async(tensors, variables, repeat, keep=some, seconds=seconds))
+                outcomes.append(await self.run_async(*call, repeat, keep=some, seconds=seconds))
             except EigenTensorError as error:
                 outcomes.append(error)
         return outcomes

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-SLOTS = 8  #: calls whose states a process holds at most
+SLOTS = 32  #: calls whose states a process holds at most: those that 16 go on from, and those that they leave
 
 States = Mapping[str, NDArray[Any]]
 

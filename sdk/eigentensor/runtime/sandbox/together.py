@@ -1,28 +1,30 @@
-"""Several calls of one program, which differ in inputs and states alone: how many of them one run executes.
+"""Several calls of one program, each with inputs, states and variables of its own: how many of them one run executes.
 
-A run of several is one of the program widened to so many, and has the bits of each call alone. It pays where calls read
+A run of several is one of the program so many `abreast`, and has the bits of each call alone. It pays where calls read
 the same weights, or take less time than what surrounds a run; it does not where they leave the caches. So each width is
 timed beside a call alone, and used where it is quicker.
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from eigentensor.errors import EigenTensorError, RuleError
+from eigentensor.program.abreast import Abreast, abreast
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Buffer, Program, Role
-from eigentensor.program.widened import widened
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from eigentensor.runtime.sandbox.returned import Wanted
 from eigentensor.runtime.sandbox.slots import SLOTS
 
-WIDTHS = (2, 4, 8)  #: calls that one run executes, where it is not one
-MESSAGE = 64 << 20  #: bytes of calls that are handed over together, what comes back included
+WIDTHS = (2, 4, 8, 16)  #: calls that one run executes, where it is not one
+MESSAGE = 64 << 20  #: bytes of calls that are handed over together, what comes back included,
+PART = 8  #: or this part of the memory that a process may have, if that is more
 TRIES = 5  #: runs of a width that are timed before it is judged
 LONG = 1.0  #: seconds of a run of which one is enough
 #: What runs of each width took, as parts of what its calls take one after the other.
@@ -34,23 +36,29 @@ def open_buffers(program: Program) -> list[Buffer]:
     return [b for b in program.buffers if b.role in (Role.INPUT, Role.STATE)]
 
 
-def most_together(program: Program) -> int:
-    """How many calls are handed over together at most: as many as the largest width has, or MESSAGE has room for."""
+def most_together(program: Program, memory: int) -> int:
+    """How many calls are handed over together at most to a process that may have `memory` bytes: as many as the largest
+    width has, or there is room for."""
+    return max(1, min(WIDTHS[-1], max(MESSAGE, memory // PART) // max(1, _exchanged(program))))
+
+
+def _exchanged(program: Program) -> int:
+    """Bytes that a call brings, and that come back."""
     brought = sum(b.elements * b.dtype.size for b in open_buffers(program))
-    back = sum(program.parameter(r.buffer).elements * program.parameter(r.buffer).dtype.size for r in program.results)
-    return max(1, min(WIDTHS[-1], MESSAGE // max(1, brought + back)))
+    results = (program.parameter(r.buffer) for r in program.results)
+    return brought + sum(elements * dtype.size for dtype, elements in results)
 
 
 def admitted(program: Program, memory: int, device: str) -> tuple[int, ...]:
-    """The widths, ascending, to which a program can be widened, if a process that has it alone and one that has it in
-    all of them are to hold `memory` bytes together. Both read the weights in their file."""
+    """The widths, ascending, in which a program can be executed, if a process that has it alone and one that has it in
+    all of them, and so many calls, are to hold `memory` bytes together. Both read the weights in their file."""
     left, widths = memory - _weights(program) - 2 * _own(program, device), list[int]()
     for width in WIDTHS:
         try:
-            left -= _own(widened(program, width), device)
+            left -= _own(abreast(program, width).program, device)
         except RuleError:
             break
-        if left < 0 or width > most_together(program):
+        if left < width * _exchanged(program) or width > most_together(program, memory):
             break
         widths.append(width)
     return tuple(widths)
@@ -89,31 +97,34 @@ def width_of(count: int, trials: Trials) -> int:
     return best if best > 1 and parts[best] < 1 else 1
 
 
+class Asked(NamedTuple):
+    """A call: the states that it goes on from, its variables, and the executed calls whose results are kept."""
+
+    states: Mapping[str, NDArray[Any]]
+    variables: Mapping[str, int]
+    keep: Sequence[int]
+
+
 class Together:
     """A program on a device with its weights, alone and in some widths. Not safe for several threads."""
 
-    def __init__(self, graphs: Mapping[int, CompiledGraph]) -> None:
-        """`graphs` are by width, 1 among them."""
-        self.program = graphs[1].program
-        self._graphs = dict(graphs)
-        self._trials: dict[int, list[float]] = {width: [] for width in graphs if width > 1}
+    def __init__(self, graphs: Sequence[tuple[Abreast, CompiledGraph]]) -> None:
+        """`graphs` are of one execution, which comes first, and of several side by side."""
+        self.program = graphs[0][0].program
+        self._graphs = {wide.count: (wide, graph) for wide, graph in graphs}
+        self._trials: dict[int, list[float]] = {width: [] for width in self._graphs if width > 1}
 
     def run(
-        self,
-        stacked: Mapping[str, NDArray[Any]],
-        variables: Mapping[str, int],
-        repeat: int,
-        keep: Sequence[Sequence[int]],
+        self, inputs: Mapping[str, NDArray[Any]], calls: Sequence[Asked], repeat: int
     ) -> Iterator[bytes | EigenTensorError | MemoryError]:
-        """What each call gives, in order, as `returned` describes it, or how it failed. `stacked` has inputs and states
-        of all calls, one after the other along the first axis, `keep` what is wanted of each."""
+        """What each call gives, in order, as `returned` describes it, or how it failed. `inputs` has those of all
+        calls, one after the other along the first axis."""
         begin = 0
-        while begin < len(keep):
-            width = width_of(len(keep) - begin, self._trials)
-            some = {name: array[begin : begin + width] for name, array in stacked.items()}
-            wanted = [Wanted(self.program, repeat, tuple(one)) for one in keep[begin : begin + width]]
+        while begin < len(calls):
+            width = width_of(len(calls) - begin, self._trials)
+            some = {name: array[begin : begin + width] for name, array in inputs.items()}
             try:
-                responses = self._run(width, some, variables, wanted)
+                responses = self._run(some, calls[begin : begin + width], repeat)
             except (EigenTensorError, MemoryError) as error:
                 if width > 1:  # its calls may do well alone
                     self._drop(width)
@@ -123,27 +134,41 @@ class Together:
                 yield from responses
             begin += width
 
-    def _run(
-        self, width: int, stacked: Mapping[str, NDArray[Any]], variables: Mapping[str, int], wanted: Sequence[Wanted]
-    ) -> list[bytes]:
-        repeat, files = wanted[0].repeat, [io.BytesIO() for _ in wanted]
-        writers = [one.writer(file) for one, file in zip(wanted, files, strict=True)]
-        only = frozenset[int]().union(*(writer.keep for writer in writers))
-
-        def observe(number: int, result: NDArray[Any]) -> None:
-            elements = self._elements(number)
-            for row, writer in enumerate(writers):  # what is no call's own is there once
-                writer.observe(number, result if result.size == elements else _row(result, row, elements))
-
-        alone = {name: array[0] for name, array in stacked.items()}
-        start = perf_counter()
-        results = self._graphs[width].run(
-            alone if width == 1 else stacked, variables, repeat, observe=observe if only else None, only=only
-        )
-        self._judge(width, perf_counter() - start, lambda: self._graphs[1].run(alone, variables, repeat))
+    def _run(self, inputs: Mapping[str, NDArray[Any]], calls: Sequence[Asked], repeat: int) -> list[bytes]:
+        wide, files = self._graphs[len(calls)][0], [io.BytesIO() for _ in calls]
+        writers = [
+            Wanted(self.program, repeat, tuple(call.keep)).writer(file) for call, file in zip(calls, files, strict=True)
+        ]
+        kept = defaultdict[int, list[tuple[int, int]]](list)  # of an executed call: for which rows, as which of theirs
         for row, writer in enumerate(writers):
-            writer.finish(results if width == 1 else _of_row(results, row))
+            for number in writer.keep:
+                kept[self._place(wide, number, row)].append((row, number))
+
+        def observe(place: int, result: NDArray[Any]) -> None:
+            for row, number in kept[place]:
+                elements = self._elements(number)  # what is no call's own is there once
+                writers[row].observe(number, result if result.size == elements else _part(result, row, elements))
+
+        start = perf_counter()
+        results = self._executed(inputs, calls, repeat, observe if kept else None, frozenset(kept))
+        self._judge(len(calls), perf_counter() - start, lambda: self._executed(inputs, calls[:1], repeat))
+        for row, writer in enumerate(writers):
+            writer.finish(wide.results(results, row))
         return [file.getvalue() for file in files]
+
+    def _executed(
+        self,
+        inputs: Mapping[str, NDArray[Any]],
+        calls: Sequence[Asked],
+        repeat: int,
+        observe: Callable[[int, NDArray[Any]], None] | None = None,
+        only: Collection[int] = (),
+    ) -> Results:
+        """A run of these calls, the first of `inputs`."""
+        wide, graph = self._graphs[len(calls)]
+        tensors = {**wide.inputs(inputs), **wide.states([call.states for call in calls])}
+        variables = wide.variables([call.variables for call in calls])
+        return graph.run(tensors, variables, repeat, observe=observe, only=only)
 
     def _judge(self, width: int, seconds: float, alone: Callable[[], Results]) -> None:
         """Times a call alone beside a run of a width that is not judged yet: here, since it takes of the time of these
@@ -154,6 +179,11 @@ class Together:
             part = seconds / width / max(perf_counter() - start, 1e-9)
             self._trials[width] += [part] * (TRIES if seconds > LONG else 1)
 
+    def _place(self, of: Abreast, number: int, row: int) -> int:
+        """The executed call that has the result of one of the program, for a row."""
+        iteration, call = divmod(number, len(self.program.calls))
+        return iteration * len(of.program.calls) + of.places[call][row]
+
     def _elements(self, number: int) -> int:
         """Of what an executed call of the program writes, alone."""
         return self.program.parameter(len(self.program.buffers) + number % len(self.program.calls)).elements
@@ -163,12 +193,5 @@ class Together:
         self._trials.pop(width, None)
 
 
-def _row(array: NDArray[Any], row: int, elements: int) -> NDArray[Any]:
+def _part(array: NDArray[Any], row: int, elements: int) -> NDArray[Any]:
     return array[row * elements : (row + 1) * elements]
-
-
-def _of_row(results: Results, row: int) -> Results:
-    outputs, states = (
-        {name: array[row : row + 1] for name, array in of.items()} for of in (results.outputs, results.states)
-    )
-    return Results(outputs, states)

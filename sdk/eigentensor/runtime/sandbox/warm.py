@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import EigenTensorError, SandboxError
+from eigentensor.program.abreast import abreast
 from eigentensor.program.binding import bind
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Program, Role
-from eigentensor.program.widened import widened
 from eigentensor.runtime import devices
 from eigentensor.runtime.memory.plan import refuse_over
 from eigentensor.runtime.reach import NOTHING
@@ -44,7 +44,7 @@ from eigentensor.runtime.sandbox.piped import (
     send,
     waited,
 )
-from eigentensor.runtime.sandbox.ready import ReadyProgram
+from eigentensor.runtime.sandbox.ready import Given, ReadyProgram
 from eigentensor.runtime.sandbox.returned import Observed, Wanted
 from eigentensor.runtime.sandbox.slots import Slots
 from eigentensor.runtime.sandbox.together import admitted, held, most_together, open_buffers
@@ -74,7 +74,7 @@ class WarmProgram(ReadyProgram):
         self.limits = replace(limits or Limits(), cpu_seconds=LIFE)
         refuse_over(self.limits.memory, program, device)
         self._cache = cache or Cache(default_folder())
-        self.most = most_together(program)  #: calls that are handed over together at most
+        self.most = most_together(program, self.limits.memory)  #: calls that are handed over together at most
         self._records = replace(program, buffers=tuple(open_buffers(program)))
         self._lock = threading.Lock()
         self._child: Child | None = None
@@ -131,7 +131,7 @@ class WarmProgram(ReadyProgram):
         Raises BindingError if they do not fit the program; LimitError if it takes longer than `seconds`, of which a
         start is no part, or more memory than the limits; ExecutionError if the child died.
         """
-        return _only(self.run_all([tensors], variables, repeat, keep=[keep], seconds=seconds))
+        return _only(self.run_all([Given(tensors, variables or {})], repeat, keep=[keep], seconds=seconds))
 
     async def run_async(
         self,
@@ -143,12 +143,12 @@ class WarmProgram(ReadyProgram):
         seconds: float = 60.0,
     ) -> Observed:
         """As `run`, for one caller at a time: its event loop goes on meanwhile."""
-        return _only(await self.run_all_async([tensors], variables, repeat, keep=[keep], seconds=seconds))
+        given = Given(tensors, variables or {})
+        return _only(await self.run_all_async([given], repeat, keep=[keep], seconds=seconds))
 
     def run_all(
         self,
-        calls: Sequence[Mapping[str, NDArray[Any]]],
-        variables: Mapping[str, int] | None = None,
+        calls: Sequence[Given],
         repeat: int = 1,
         *,
         keep: Sequence[Collection[int]],
@@ -157,7 +157,7 @@ class WarmProgram(ReadyProgram):
         """What `run` has for each of several calls, at most `most`, or the error that it raises: all that are not done
         have the one of a child that died, or took longer than `seconds` for each of them. Raises BindingError if one
         does not fit the program, and what `warm` raises."""
-        asked = self._asked(calls, variables, repeat, keep)
+        asked = self._asked(calls, repeat, keep)
         with self._lock:
             child = self._started()
             try:
@@ -168,15 +168,14 @@ class WarmProgram(ReadyProgram):
 
     async def run_all_async(
         self,
-        calls: Sequence[Mapping[str, NDArray[Any]]],
-        variables: Mapping[str, int] | None = None,
+        calls: Sequence[Given],
         repeat: int = 1,
         *,
         keep: Sequence[Collection[int]],
         seconds: float = 60.0,
     ) -> list[Observed | EigenTensorError]:
         """As `run_all`, for one caller at a time: its event loop goes on meanwhile."""
-        asked, loop = self._asked(calls, variables, repeat, keep), asyncio.get_running_loop()
+        asked, loop = self._asked(calls, repeat, keep), asyncio.get_running_loop()
         if self._child is None:
             await loop.run_in_executor(None, self.warm)
         with self._lock:
@@ -190,16 +189,10 @@ class WarmProgram(ReadyProgram):
                 raise
             return asked.kept(child.slots)
 
-    def _asked(
-        self,
-        calls: Sequence[Mapping[str, NDArray[Any]]],
-        variables: Mapping[str, int] | None,
-        repeat: int,
-        keep: Sequence[Collection[int]],
-    ) -> "_Asked":
-        flats = [bind(self._records, tensors, variables, repeat) for tensors in calls]
+    def _asked(self, calls: Sequence[Given], repeat: int, keep: Sequence[Collection[int]]) -> "_Asked":
+        flats = [bind(self._records, *call, repeat) for call in calls]
         wanted = [Wanted(self.program, repeat, tuple(sorted(set(some)))) for some in keep]
-        return _Asked(calls, flats, dict(variables or {}), repeat, wanted)
+        return _Asked(calls, flats, repeat, wanted)
 
     def close(self) -> None:
         """Ends the child, which clears the memory of its device; the next call starts another one."""
@@ -223,7 +216,7 @@ class WarmProgram(ReadyProgram):
         """A child that is ready, with the program alone and in these widths; what they need is compiled before. Raises
         as `warm`."""
         until = monotonic() + self.limits.seconds
-        programs = [self.program, *(widened(self.program, width) for width in widths)]
+        programs = [abreast(self.program, width).program for width in (1, *widths)]
         bodies = [body for program in programs for body in bodies_of(program)]
         here = None if self.device == devices.REFERENCE else settled(bodies, self.device, self.unsafe)
         reach = here.reach if here is not None else NOTHING
@@ -271,9 +264,8 @@ class _Asked:
     """What is asked for: calls with their flat inputs and states, and what is wanted back of each of them; then slots
     for what they leave, and the responses that came."""
 
-    calls: Sequence[Mapping[str, NDArray[Any]]]
+    calls: Sequence[Given]
     flats: Sequence[Sequence[NDArray[Any]]]
-    variables: Mapping[str, int]
     repeat: int
     wanted: Sequence[Wanted]
     slots: Sequence[int | None] = ()
@@ -281,10 +273,10 @@ class _Asked:
 
     def request(self, slots: Slots) -> list[bytes | memoryview]:
         """Its bytes: without the states that these slots hold."""
-        held = [slots.holding(tensors) for tensors in self.calls]
+        held = [slots.holding(call.tensors) for call in self.calls]
         self.slots = slots.free(len(self.calls), held)
-        keep = [one.keep for one in self.wanted]
-        head = {"variables": self.variables, "repeat": self.repeat, "keep": keep, "from": held, "to": self.slots}
+        keep, variables = [one.keep for one in self.wanted], [dict(call.variables) for call in self.calls]
+        head = {"variables": variables, "repeat": self.repeat, "keep": keep, "from": held, "to": self.slots}
         text = json.dumps(head).encode()
         inputs = len(self.wanted[0].program.named(Role.INPUT))  # come before states
         brought = [flats if slot is None else flats[:inputs] for flats, slot in zip(self.flats, held, strict=True)]

@@ -2,9 +2,10 @@
 `python -m eigentensor.runtime.sandbox.warm_child FOLDER REQUESTS RESPONSES`.
 
 FOLDER holds job.json, the program and its weights; the numbers are of open pipes. A request is a length and a header in
-JSON, then for each of its calls the inputs and states, by their numbers, as bytes whose size the program says: but for
-states where the header names the slot that holds them. Each call has a response, in order: one byte, then what
-`returned` describes, or a length and the line that `child.described` makes. A first response says that all is ready.
+JSON, with variables and more of each call, then for each the inputs and states, by their numbers, as bytes whose size
+the program says: but for states where the header names the slot that holds them. Each call has a response, in order:
+one byte, then what `returned` describes, or a length and the line that `child.described` makes. A first response says
+that all is ready.
 """
 
 import json
@@ -21,14 +22,14 @@ from numpy.typing import NDArray
 from eigentensor.cache import Cache
 from eigentensor.errors import EigenTensorError
 from eigentensor.numerics.storage import STORAGE
+from eigentensor.program.abreast import Abreast, abreast
 from eigentensor.program.binding import shaped
 from eigentensor.program.codec import decode
-from eigentensor.program.model import Program, Role
-from eigentensor.program.widened import widened
+from eigentensor.program.model import Buffer, Program, Role
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.sandbox import child
 from eigentensor.runtime.sandbox.confine import Limits
-from eigentensor.runtime.sandbox.together import Together, open_buffers, states_size
+from eigentensor.runtime.sandbox.together import Asked, Together, states_size
 from eigentensor.store.tensors import load_flat
 
 DONE, FAILED = b"\1", b"\2"
@@ -44,21 +45,23 @@ def main(folder: Path, requests: BinaryIO, responses: BinaryIO) -> None:
     weights = shaped(program, child.read_files(load_flat, [folder / name for name in job["tensors"]]))
     toolchain = child.toolchain(job["device"], job["toolchain"]) if job["toolchain"] else None
 
-    def compiled(width: int) -> CompiledGraph:
+    def compiled(wide: Abreast) -> CompiledGraph:
         return CompiledGraph(
-            program if width == 1 else widened(program, width), weights, device=job["device"], threads=limits.threads,
+            wide.program, weights, device=job["device"], threads=limits.threads,
             cache=Cache(folder / "kernels"), toolchain=toolchain,
             memory_limit=limits.memory,  # a sealed process cannot ask how much there is
         )  # fmt: skip
 
-    together = Together({width: compiled(width) for width in (1, *job["widths"])})
+    several = [abreast(program, width) for width in (1, *job["widths"])]
+    together = Together([(wide, compiled(wide)) for wide in several])
     responses.write(DONE)
     responses.flush()
     slots: dict[int, bytes] = {}
     while head := requests.read(LENGTH.size):
         asked = json.loads(requests.read(*LENGTH.unpack(head)))
-        calls = stacked(requests, program, [slots.get(slot) for slot in asked["from"]])
-        outcomes = together.run(calls, asked["variables"], asked["repeat"], asked["keep"])
+        inputs, states = brought(requests, program, [slots.get(slot) for slot in asked["from"]])
+        calls = [Asked(*of) for of in zip(states, asked["variables"], asked["keep"], strict=True)]
+        outcomes = together.run(inputs, calls, asked["repeat"])
         for outcome, slot in zip(outcomes, asked["to"], strict=True):
             if isinstance(outcome, BaseException):
                 responses.write(failed(outcome))
@@ -76,22 +79,30 @@ def failed(error: BaseException) -> bytes:
     return FAILED + LENGTH.pack(len(line)) + line
 
 
-def stacked(requests: BinaryIO, program: Program, held: Sequence[bytes | None]) -> dict[str, NDArray[Any]]:
-    """The inputs and states of calls, one after the other along the first axis, of each with the states that are held
+def brought(
+    requests: BinaryIO, program: Program, held: Sequence[bytes | None]
+) -> tuple[dict[str, NDArray[Any]], list[dict[str, NDArray[Any]]]]:
+    """The inputs of calls, one after the other along the first axis, and the states of each, if not those that are held
     for it."""
-    opened = open_buffers(program)
-    memory = [np.empty((len(held), b.elements * b.dtype.size), np.uint8) for b in opened]
-    for call, states in enumerate(held):
-        at = 0
-        for buffer, rows in zip(opened, memory, strict=True):
-            if states is None or buffer.role is not Role.STATE:
-                requests.readinto(rows[call].data)  # type: ignore[attr-defined]
-            else:
-                rows[call] = np.frombuffer(states, np.uint8, rows.shape[1], at)
-                at += rows.shape[1]
-    return {
-        b.name: rows.view(STORAGE[b.dtype]).reshape(len(held), *b.shape) for b, rows in zip(opened, memory, strict=True)
-    }
+    inputs, states = program.named(Role.INPUT), program.named(Role.STATE)
+    stacked = {name: np.empty((len(held), *b.shape), STORAGE[b.dtype]) for name, b in inputs.items()}
+    size, each = states_size(program), list[dict[str, NDArray[Any]]]()
+    for call, of in enumerate(held):
+        for array in stacked.values():
+            rows = array[call : call + 1].reshape(-1).view(np.uint8)
+            requests.readinto(rows.data)  # type: ignore[attr-defined]
+        each.append(tensors(list(states.items()), requests.read(size) if of is None else of))
+    return stacked, each
+
+
+def tensors(named: Sequence[tuple[str, Buffer]], data: bytes) -> dict[str, NDArray[Any]]:
+    """Tensors that stand one after the other."""
+    at, arrays = 0, dict[str, NDArray[Any]]()
+    for name, b in named:
+        array = np.frombuffer(data, STORAGE[b.dtype], b.elements, at).reshape(b.shape)
+        arrays[name] = array if array.flags.aligned else array.copy()
+        at += array.nbytes
+    return arrays
 
 
 def serve(life: Callable[..., None]) -> None:
