@@ -14,7 +14,7 @@ from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
 from eigentensor_models.options import Options, read_object
 from eigentensor_models.text import Text, ends_of, read_text
-from eigentensor_models.writing import Programs, programs
+from eigentensor_models.writing import Made, Programs, idle, programs
 
 CONTEXT = 1024  #: tokens that a text may have unless another number is wanted, or the model was made for fewer
 
@@ -41,10 +41,12 @@ def load(
     rows: int | None = None,
     *,
     integer: bool = False,
+    made: Made = idle,
 ) -> Model | Encoding:
     """The model in a folder, or in a GGUF file, for texts of so many tokens. With `integer`, its quantised matrices are
     multiplied with integers. Of an encoder, `part` is the half of one that has two, and `rows` how many texts or images
-    it encodes at once, one unless it is said.
+    it encodes at once, one unless it is said. `made` is told of the programs that write and read, each as soon as it is
+    there.
 
     Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
     weights that are, BindingError for a context that the model was not made for, or a part or integers that it does not
@@ -79,7 +81,7 @@ def load(
     if text.template is not None:
         _try(text, path)
     chosen = min(CONTEXT, network.architecture.context) if context is None else context
-    return Model(programs(network, chosen, integer=integer), text, tuple(ends), chosen)
+    return Model(programs(network, chosen, integer=integer, made=made), text, tuple(ends), chosen)
 
 
 def _try(text: Text, path: Path) -> None:

@@ -1,7 +1,7 @@
 """The programs of a model: one reads the token at a position and writes the next one, one reads a chunk of tokens at
 once (`eigentensor_client.writing`)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,13 @@ from eigentensor_models.sampling import allowed, sampled
 
 #: Tokens that are read at once, at most.
 CHUNK = 64
+#: Is told of a program.
+Made = Callable[[Program], None]
 APART = 512  #: positions: rows of so many, or of multiples, would share the same lines of a processor's cache
+
+
+def idle(program: Program) -> None:
+    """Does nothing with a program."""
 
 
 class Writer:
@@ -97,16 +103,20 @@ class Programs:
     reader: GraphProgram
 
 
-def programs(network: Network, context: int, *, integer: bool = False) -> Programs:
+def programs(network: Network, context: int, *, integer: bool = False, made: Made = idle) -> Programs:
     """The programs of a model for texts of so many tokens; its weights are mapped, or made as they lie in a program.
     What was captured on this machine before is not captured again. With `integer`, quantised matrices are multiplied
-    with integers.
+    with integers. `made` is called with each program as soon as it is there.
 
     Raises BindingError for a context that the model was not made for, or integers that it does not have.
     """
     source = _Source(network, context, integer=integer)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
-    return Programs(source.program("write", inputs, 1), source.program("read", inputs, min(CHUNK, context)))
+    writer = source.program("write", inputs, 1)
+    made(writer.program)
+    reader = source.program("read", inputs, min(CHUNK, context))
+    made(reader.program)
+    return Programs(writer, reader)
 
 
 def scoring(network: Network, context: int, count: int = 1, *, integer: bool = False) -> GraphProgram:

@@ -267,6 +267,7 @@ def deploy(
     from eigentensor_client.client import Client
     from eigentensor_client.orders import check_stage, read_terms, terms_for
     from eigentensor_client.verbs.planned import plan_lines
+    from eigentensor_serve.ahead import Ahead
     from eigentensor_serve.apps.deployment import Here, deploy_local, deploy_paid, read_named, with_rows
     from eigentensor_serve.apps.registry import Apps
     from eigentensor_serve.kept import serve_folder
@@ -277,11 +278,13 @@ def deploy(
         raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
     if local:
         screen.head("none, on this machine", None)
-        parts = read_named(
-            program, Here(there.store), weights, states, model, there, context, part, batch, integer=integer
-        )
-        parts = with_rows(parts, rows or [])
-        app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
+        with Ahead() as ahead:
+            parts = read_named(
+                program, Here(there.store), weights, states, model, there, context, part, batch, integer=integer,
+                made=ahead,
+            )  # fmt: skip
+            parts = with_rows(parts, rows or [])
+            app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
     else:
         with Client(network, store=there.store) as client:
             screen.head(client.network.name, client.address)

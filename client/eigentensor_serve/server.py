@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.middleware.cors import CORSMiddleware
@@ -24,18 +24,12 @@ from eigentensor.web import documents, problems, server
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
 from eigentensor.web.pages import browsers
-from eigentensor_client.channels.ledger import Ledger as ChannelLedger
-from eigentensor_client.channels.operators import Operators
-from eigentensor_client.channels.operators import Terms as ChannelTerms
-from eigentensor_client.client import Client
 from eigentensor_client.schemas.channels import ChannelFacts
-from eigentensor_client.verbs.channel import describe
 from eigentensor_serve import limits, routes
 from eigentensor_serve.apps import routes as apps_routes
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.backend import Backend, Changes
 from eigentensor_serve.bodies import AppBody, ExecuteBody, TaskBody
-from eigentensor_serve.channels import ChannelBackend
 from eigentensor_serve.kept import ResultFiles, Room, Uploads
 from eigentensor_serve.ledger import Budget, Ledger
 from eigentensor_serve.local import LocalBackend
@@ -43,11 +37,14 @@ from eigentensor_serve.openai import routes as openai_routes
 from eigentensor_serve.openai.errors import OpenAIErrors
 from eigentensor_serve.pages import routes as page_routes
 from eigentensor_serve.pages import signing
-from eigentensor_serve.paid import PaidBackend
 from eigentensor_serve.schemas import Health, Version
 from eigentensor_serve.service import Metrics, Service
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
+
+if TYPE_CHECKING:  # what pays is imported where somebody pays: `--local` starts without it
+    from eigentensor_client.channels.ledger import Ledger as ChannelLedger
+    from eigentensor_client.client import Client
 
 OPENING = 120.0  #: seconds that the opening of a channel may take: some blocks
 BODIES = 4  #: of the largest size that are in memory at a time; of one caller half of that
@@ -160,7 +157,7 @@ def _service(service: Service) -> APIRouter:
 
 
 @contextmanager
-def assembled(settings: Settings, client: Client | None = None) -> Iterator[Service]:
+def assembled(settings: Settings, client: "Client | None" = None) -> Iterator[Service]:
     """Everything of one service until the block ends. `client` pays; by default that of the settings' network."""
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     tokens, changes = Tokens(settings.tokens), Changes()
@@ -173,6 +170,8 @@ def assembled(settings: Settings, client: Client | None = None) -> Iterator[Serv
     if settings.local:
         chosen = _local(*parts)
     else:
+        from eigentensor_client.client import Client
+
         client = client or Client(settings.network)
         client.store.root.mkdir(parents=True, exist_ok=True)
         chosen = (_called if settings.channels else _paid)(*parts, client)
@@ -194,7 +193,9 @@ def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Ser
 
 
 @contextmanager
-def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
+def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: "Client") -> Iterator[Service]:
+    from eigentensor_serve.paid import PaidBackend
+
     price = to_wei(settings.max_price, client.network.deployment.token_decimals)
     budget = replace(_budget(settings, client), tasks=settings.max_tasks)
     with (
@@ -206,9 +207,13 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
 
 
 @contextmanager
-def _called(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
+def _called(settings: Settings, changes: Changes, tokens: Tokens, client: "Client") -> Iterator[Service]:
+    from eigentensor_client.channels.ledger import Ledger as ChannelLedger
+    from eigentensor_client.channels.operators import Operators, Terms
+    from eigentensor_serve.channels import ChannelBackend
+
     price = to_wei(settings.max_price, client.network.deployment.token_decimals)
-    terms = ChannelTerms(
+    terms = Terms(
         deposit=settings.deposits, most=settings.budget, recheck=settings.recheck, timeout=settings.response,
         opening=OPENING,
     )  # fmt: skip
@@ -224,25 +229,27 @@ def _called(settings: Settings, changes: Changes, tokens: Tokens, client: Client
             yield replace(service, channels=partial(_channels, signed, client))
 
 
-def _channels(signed: ChannelLedger, client: Client) -> list[ChannelFacts]:
+def _channels(signed: "ChannelLedger", client: "Client") -> list[ChannelFacts]:
     """Those of one market, oldest first."""
+    from eigentensor_client.verbs.channel import describe
+
     domain = client.network.deployment.channels_domain
     return [describe(signed, account) for account in signed.accounts(domain)]
 
 
-def _name(client: Client) -> str:
+def _name(client: "Client") -> str:
     """Of the ledger of who pays, in its market."""
     deployment = client.network.deployment
     return f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
 
 
-def _budget(settings: Settings, client: Client) -> Budget:
+def _budget(settings: Settings, client: "Client") -> Budget:
     decimals, total = client.network.deployment.token_decimals, settings.budget_total
     return Budget(to_wei(settings.budget, decimals), None if total is None else to_wei(total, decimals))
 
 
 def _paying(
-    settings: Settings, backend: Backend, ledger: Ledger, changes: Changes, tokens: Tokens, client: Client, price: int
+    settings: Settings, backend: Backend, ledger: Ledger, changes: Changes, tokens: Tokens, client: "Client", price: int
 ) -> Service:
     """A service that pays at most `price` wei for what a caller names."""
     uploads = Uploads(client.store, ledger.database, settings.max_kept)

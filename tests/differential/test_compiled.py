@@ -22,6 +22,7 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.build.kernels import prepare
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.device import Code, Driver
+from eigentensor.runtime.cpu.linking import linked
 from eigentensor.runtime.cpu.schedule import Target
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
@@ -111,6 +112,20 @@ def test_a_compiler_that_fails_is_an_error_that_shows_what_it_said(tmp_path: Pat
     with pytest.raises(ExecutionError, match="broken here"):
         prepare(product(5, 7, 9).bodies, Cache(tmp_path), toolchain.local(), broken)
     assert not list(tmp_path.glob("*/*.o"))
+
+
+def test_what_is_compiled_together_is_the_code_of_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = toolchain.local()
+    texts = [here.source(product(m, 7, 9).bodies[0]) for m in (5, 6)]
+    alone = [linked(here.compile(text)) for text in texts]
+    with monkeypatch.context() as patch:
+        patch.setattr(toolchain.Toolchain, "compile", None)
+        assert [linked(code) for code in here.compile_all(texts)] == alone
+    with monkeypatch.context() as patch:
+        patch.setattr(toolchain, "_of_files", lambda _: ("false",))
+        assert [linked(code) for code in here.compile_all(texts)] == alone
+    with pytest.raises(ExecutionError, match="broken here"):
+        here.compile_all([*texts, "#error broken here\n"])
 
 
 def test_code_that_calls_a_library_is_not_loaded() -> None:

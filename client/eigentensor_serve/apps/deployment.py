@@ -21,6 +21,7 @@ from eigentensor_client.transfer import Keeper, Part, Report, silent
 from eigentensor_models.encoding import Encoding
 from eigentensor_models.model import Model as LanguageModel
 from eigentensor_models.model import is_model, load
+from eigentensor_models.writing import Made, idle
 from eigentensor_serve.apps.models import Chat, Embeddings, Model, read_model
 from eigentensor_serve.apps.registry import App, Apps, Market
 from eigentensor_serve.rows import Rows
@@ -93,26 +94,34 @@ def read_named(
     batch: int | None = None,
     *,
     integer: bool = False,
+    made: Made = idle,
 ) -> Parts:
     """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states, a
     model as people have it its text, too. `context` is how long its texts may be, `integer` how its quantised matrices
-    are multiplied, `part` one of an encoder's, which encodes a `batch` at once.
+    are multiplied, `part` one of an encoder's, which encodes a `batch` at once. `made` is told of programs as soon as
+    they are there.
 
     Raises CaptureError, ProgramError, too.
     """
     if is_model(program):
         if weights or states or model:
             raise BindingError(f"{program} has weights and a text of its own", fix="Name it alone.")
-        loaded = load(Path(program), context, part, batch, integer=integer)
-        return _encoder(loaded, apps) if isinstance(loaded, Encoding) else _language_model(loaded, apps)
+        loaded = load(Path(program), context, part, batch, integer=integer, made=made)
+        if isinstance(loaded, Encoding):
+            made(loaded.graph.program)
+            return _encoder(loaded, apps)
+        return _language_model(loaded, apps)
     if integer:
         raise BindingError(f"{program} says itself how it computes", fix="Leave --integer out, or name a GGUF file.")
     for option, value in (("context", context), ("part", part), ("batch", batch)):
         if value is not None:
             raise BindingError(f"{program} has no --{option} to choose", fix="Leave it out, or name a model's folder.")
     if not is_captured(program):
-        return read_parts(read_program(program, keeper), weights, states, model, apps)
+        given = read_program(program, keeper)
+        made(given)
+        return read_parts(given, weights, states, model, apps)
     graph, _ = captured(program, {}, None if weights is None else Path(weights))
+    made(graph.program)
     parts = read_parts(graph.program, None, states, model, apps)
     return replace(parts, weights=dict(graph.weights), states=parts.states or dict(graph.states))
 

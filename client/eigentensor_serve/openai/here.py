@@ -3,8 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from eigentensor.runtime.memory.untouched import copied, rewrite
 from eigentensor_client.steps import in_thread
 from eigentensor_client.writing import FEW, Step
 from eigentensor_serve.ledger import Job
@@ -41,7 +40,7 @@ class Here:
 
     def _take(self, states: Mapping[str, Values]) -> None:
         for name, array in states.items():
-            np.copyto(self.room[name], array)
+            rewrite(self.room[name], array)
 
     async def most(self, stride: int = 1) -> int:
         """Of the program; of chunks as many as take some seconds."""
@@ -69,7 +68,7 @@ class Here:
         if (left < FEW) if goes_back else (part.last == read):
             size = sum(array.nbytes for array in self.room.values())
             if self.prefixes.holds(size):
-                states = await in_thread(lambda: {name: array.copy() for name, array in self.room.items()})
+                states = await in_thread(lambda: {name: copied(array) for name, array in self.room.items()})
                 self.prefixes.add(self._of, self.prompt[:read], states, size, does_for_less=goes_back)
 
     @property

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.cache import Cache, default_folder
@@ -17,6 +19,7 @@ from eigentensor.program.model import Buffer, Program, Role, Variable
 from eigentensor.runtime import devices
 from eigentensor.runtime.build.kernels import Compiler
 from eigentensor.runtime.memory.plan import refuse_over
+from eigentensor.runtime.memory.untouched import rewrite
 from eigentensor.runtime.watch import UNWATCHED, Watch
 from eigentensor.store.headers import read_header
 from eigentensor.store.tensors import load_safetensors
@@ -148,7 +151,10 @@ class CompiledGraph:
         not fit."""
         buffers = [b for b in self.program.buffers if b.role is Role.STATE]
         given = bind(replace(self.program, buffers=tuple(buffers), variables=()), {**self.first_states, **states})
-        return {b.name: canonical(b.dtype, a).copy().reshape(b.shape) for b, a in zip(buffers, given, strict=True)}
+        room = {b.name: np.zeros(b.shape, a.dtype) for b, a in zip(buffers, given, strict=True)}
+        for buffer, array in zip(buffers, given, strict=True):
+            rewrite(room[buffer.name].reshape(-1), array, partial(canonical, buffer.dtype))
+        return room
 
     def states(self) -> dict[str, NDArray[Any]]:
         """The states that the last run left, copied. Raises ExecutionError if none are kept."""

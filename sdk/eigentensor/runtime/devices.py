@@ -16,7 +16,7 @@ from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Program, Result
 from eigentensor.runtime.build.compilers import Build
-from eigentensor.runtime.build.kernels import Compiler, prepare
+from eigentensor.runtime.build.kernels import Compiler, Kernels, prepare
 from eigentensor.runtime.cpu.table import Table
 from eigentensor.runtime.gpu.gridded import Gridded, Launches
 from eigentensor.runtime.interpreted import Interpreted
@@ -137,10 +137,15 @@ def load(
     if device == REFERENCE:
         return Interpreted(program)
     compiler = toolchain or of(device)
-    kernels = prepare((*program.bodies, *parts(program)), cache, compiler)
+    kernels = compiled(program, device, cache, compiler)
     if isinstance(compiler, Gridded):
         return Launches(program, kernels, compiler)
     return Table(program, kernels, threads, into)
+
+
+def compiled(program: Program, device: str, cache: Cache, toolchain: Compiler | None = None) -> Kernels:
+    """The kernels of a valid program for a device, which are in the cache from now on. Raises as `load`."""
+    return prepare((*program.bodies, *parts(program)), cache, toolchain or of(device))
 
 
 def _reason(device: str) -> str:

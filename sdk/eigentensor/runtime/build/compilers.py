@@ -85,6 +85,10 @@ class Build(ABC, Generic[S]):
     def compile(self, text: str) -> bytes:
         """Code of a text. Raises ExecutionError, or LimitError if it takes too long."""
 
+    def compile_all(self, texts: Sequence[str]) -> list[bytes]:
+        """The same of several texts, each as `compile` makes it."""
+        return [self.compile(text) for text in texts]
+
     @abstractmethod
     def heuristic(self, body: Body) -> S:
         """A good schedule without measuring."""

@@ -11,6 +11,8 @@ from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Body
 from eigentensor.system import processors
 
+TOGETHER = 8  #: texts that one process of a compiler is given, at most
+
 
 class Compiler(Protocol):
     """What makes the code of bodies for one device: a Toolchain, or a Gridded."""
@@ -35,6 +37,9 @@ class Compiler(Protocol):
     def compile(self, text: str) -> bytes:
         """Code of a text. Raises ExecutionError, or LimitError if it takes too long."""
 
+    def compile_all(self, texts: Sequence[str]) -> list[bytes]:
+        """The same of several texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
@@ -49,16 +54,18 @@ def prepare(
     bodies: Iterable[Body], cache: Cache, toolchain: Compiler, compiler: Callable[[str], bytes] | None = None
 ) -> Kernels:
     """Object code of different bodies; what the cache lacks is compiled, by `compiler` if one is given."""
-    bodies, build = tuple(dict.fromkeys(bodies)), compiler or toolchain.compile
+    bodies = tuple(dict.fromkeys(bodies))
     keys = [toolchain.key(body) if body.parameters[0].elements else None for body in bodies]
     driver = toolchain.name("driver.c") if toolchain.driver else None
     cached = {key: cache.get(key) for key in (*keys, driver) if key is not None}
 
-    def compiled(key: str) -> bytes:
-        text = toolchain.driver if key == driver else toolchain.source(bodies[keys.index(key)])
-        code = build(text)
-        cache.put(key, code)
-        return code
+    def compiled(some: Sequence[str]) -> dict[str, bytes]:
+        texts = [toolchain.driver if key == driver else toolchain.source(bodies[keys.index(key)]) for key in some]
+        codes = toolchain.compile_all(texts) if compiler is None else [compiler(text) for text in texts]
+        made = dict(zip(some, codes, strict=True))
+        for key, code in made.items():
+            cache.put(key, code)
+        return made
 
     missing = [key for key, code in cached.items() if code is None]
     if missing and compiler is None and not toolchain.can_compile:
@@ -66,7 +73,7 @@ def prepare(
             f"{len(missing)} kernels are not in the cache, and there is no compiler here",
             fix="The runtime has changed since it started: restart the process that uses it.",
         )
-    new = _each(compiled, missing)
+    new = _each(compiled, missing, 1 if compiler else TOGETHER)
     if missing:
         cache.prune()
     codes = {key: code or new[key] for key, code in cached.items()}
@@ -77,33 +84,35 @@ def prepare(
     )
 
 
-def _each(compiled: Callable[[str], bytes], keys: Sequence[str]) -> dict[str, bytes]:
-    """The code of each, made by as many threads as there are processors: a process that ends waits for none of them.
-    After the first error, which is raised, no other is begun."""
-    waiting, done, over = SimpleQueue[str](), SimpleQueue[tuple[str, bytes | BaseException]](), Event()
-    for key in keys:
-        waiting.put(key)
+def _each(compiled: Callable[[Sequence[str]], dict[str, bytes]], keys: Sequence[str], most: int) -> dict[str, bytes]:
+    """The code of each, made by as many threads as there are processors, which take at most so many at a time: a
+    process that ends waits for none of them. After the first error, which is raised, no other is begun."""
+    waiting, done, over = SimpleQueue[Sequence[str]](), SimpleQueue[dict[str, bytes] | BaseException](), Event()
+    size = max(1, min(most, -(-len(keys) // processors())))
+    parts = [keys[i : i + size] for i in range(0, len(keys), size)]
+    for part in parts:
+        waiting.put(part)
 
     def work() -> None:
         while not over.is_set():
             try:
-                key = waiting.get_nowait()
+                part = waiting.get_nowait()
             except Empty:
                 return
             try:
-                done.put((key, compiled(key)))
+                done.put(compiled(part))
             except BaseException as error:
-                done.put((key, error))
+                done.put(error)
 
-    for _ in range(min(len(keys), processors())):
+    for _ in range(min(len(parts), processors())):
         Thread(target=work, name="compiler", daemon=True).start()
     codes: dict[str, bytes] = {}
     try:
-        for _ in keys:
-            key, made = done.get()
+        for _ in parts:
+            made = done.get()
             if isinstance(made, BaseException):
                 raise made
-            codes[key] = made
+            codes |= made
     finally:
         over.set()
     return codes

@@ -2,9 +2,11 @@
 
 import json
 import platform
+import shlex
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +24,7 @@ from eigentensor.runtime.cpu.features import features
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.source import write
 from eigentensor.runtime.reach import NOTHING, Reach
+from eigentensor.scratch import scratch
 from eigentensor.system import LINUX
 
 FLAGS = (
@@ -92,6 +95,20 @@ class Toolchain(Build[Schedule]):
             raise ExecutionError(f"clang ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
         return done.stdout
 
+    def compile_all(self, texts: Sequence[str]) -> list[bytes]:
+        """As `compile`, of several texts by one process: starting it takes a third of what most of them take. What it
+        fails at is compiled text by text, so that an error is of one of them."""
+        several = _of_files(self.command) if len(texts) > 1 else ()
+        if not several:
+            return super().compile_all(texts)
+        names = [f"{number}.c" for number in range(len(texts))]
+        with suppress(subprocess.TimeoutExpired, OSError), scratch() as folder:
+            for name, text in zip(names, texts, strict=True):
+                (folder / name).write_text(text)
+            if _run([*several, *names], b"", cwd=str(folder)).returncode == 0:
+                return [(folder / name).with_suffix(".o").read_bytes() for name in names]
+        return super().compile_all(texts)
+
     def to_json(self) -> str:
         """A description for the child process, which must name the same code without asking any compiler."""
         return json.dumps(asdict(self))
@@ -149,3 +166,18 @@ def compiling_for(machine: str, processor: str) -> Toolchain:
     wide = '"+avx512dq"' in shown
     target = Target(16 if wide else 8 if '"+fma"' in shown else 4, 32 if wide or machine == "arm64" else 16)
     return Toolchain("\n".join(resolved), target, (command, *flags, "-", "-o", "-"))
+
+
+@cache
+def _of_files(command: tuple[str, ...]) -> tuple[str, ...]:
+    """What a command of clang starts to compile its input, for any number of files, each of which becomes one that is
+    named .o; empty for another command, or where clang says it in another way."""
+    if command[:1] != (clang.path(),):
+        return ()
+    shown = _run([*command, "-###"], b"", cwd="/").stderr.decode(errors="replace")
+    words = next((shlex.split(line) for line in shown.splitlines() if "-cc1" in line), [])
+    if words[1:2] != ["-cc1"] or words[-1] != "-":
+        return ()
+    of_input = [at for at, word in enumerate(words) if word in ("-o", "-main-file-name")]
+    dropped = {*of_input, *(at + 1 for at in of_input), len(words) - 1}
+    return tuple(word for at, word in enumerate(words) if at not in dropped)

@@ -1,0 +1,39 @@
+"""Arrays that are zero for the most part: a page that was never written takes no memory, and no time to get any."""
+
+from collections.abc import Callable
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+BLOCK = 1 << 16  #: bytes that are compared together: they and the outcome stay near the processor
+
+
+def same(block: Array) -> Array:
+    """The elements as they are."""
+    return block
+
+
+def rewrite(target: Array, source: Array, stored: Callable[[Array], Array] = same) -> None:
+    """Writes the bits of an array of the same shape and type where they differ, each block as `stored` gives it.
+
+    Neither need be in memory as a whole: what is zero in both is not touched. Raises ValueError for others.
+    """
+    if target.shape != source.shape or target.dtype != source.dtype or not target.flags.c_contiguous:
+        raise ValueError("an array is rewritten with one of its shape and type, in order")
+    old, new = target.reshape(-1), np.ascontiguousarray(source).reshape(-1)
+    count = BLOCK // target.itemsize
+    word = np.dtype(f"u{gcd(target.nbytes, 8)}")  # of which each block has a whole number
+    for start in range(0, target.size, count):
+        there, given = old[start : start + count], new[start : start + count]
+        if (there.view(word) != given.view(word)).any():
+            there[:] = stored(given)
+
+
+def copied(array: Array) -> Array:
+    """A copy in memory of its own, of which only what is not zero is there."""
+    copy = np.zeros(array.shape, array.dtype)
+    rewrite(copy, array)
+    return copy
