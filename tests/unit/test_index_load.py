@@ -1,21 +1,27 @@
 """What keeps a gateway's index fast when tasks are many: how it reads, writes and counts, not how long that takes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pytest
 from sqlalchemy.event import listen, remove
+from sqlalchemy.exc import DBAPIError
 from sqlmodel import select
 
-from eigentensor.chain import Changes, Head
+from eigentensor.chain import Changes, Head, Reader
 from eigentensor.chain.history import EVENTS
 from eigentensor.task import Event, SignerSet
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.events import Sent
+from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import RECENT, Queries
 from eigentensor_aggregator.store import HEADS, Recent, Store
 from eigentensor_aggregator.tables import TaskRow
-from support.stories.crowd import Crowd, told
+from eigentensor_aggregator.watch.machine import Act, Verdict
+from support.stories.crowd import Crowd, served, told
+from support.stories.daemons import until
 
 CROWD = Crowd(tasks=600, operators=6, per_block=10)
 MOST = 1_000  #: logs that the node gives at once
@@ -88,6 +94,37 @@ def test_what_each_round_asks_for_is_known_until_it_changes(store: Store, read: 
     assert (queries.signer_of(operator), store.heads()) == (other.signer, [*heads, head][-HEADS:])
     store.apply(Changes(CROWD.head, (), (), complete=True))
     assert (queries.signer_of(operator), store.heads()[-1]) == (joined.signer, heads[-1])
+
+
+def test_a_node_is_asked_for_more_while_the_last_is_written_down(
+    store: Store, read: list[Changes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be written is asked for again, and what was asked for behind it is not taken."""
+    with served(CROWD, MOST) as network:
+        reader, asked, applied = Reader(network), list[int](), list[Changes]()
+        changes, apply = reader.history.changes, store.apply
+
+        def ask(known: Sequence[Head] = (), *, calls: bool = False) -> Changes:
+            asked.append(len(known))
+            return changes(known, calls=calls)
+
+        def write(news: Changes, sent: Mapping[bytes, Sent] | None = None) -> None:
+            until(lambda: news.complete or len(asked) > len(applied) + 1)
+            applied.append(news)
+            if len(applied) == 2:
+                raise DBAPIError("INSERT", None, OSError("no room"))
+            apply(news, sent)
+
+        monkeypatch.setattr(reader.history, "changes", ask)
+        monkeypatch.setattr(store, "apply", write)
+        daemon = Daemon(reader, store, Metrics(Act, Verdict), None, poll=60)
+        with pytest.raises(DBAPIError):
+            daemon.turn()
+        daemon.turn()
+        daemon.stop()
+    assert applied[1] == applied[2]
+    assert len(asked) == len(applied) + 1  # the one behind what failed
+    assert [event for news in (applied[0], *applied[2:]) for event in news.events] == events(read)
 
 
 def test_what_is_known_goes_on_with_the_last_events_and_is_not_read_again(store: Store, read: list[Changes]) -> None:

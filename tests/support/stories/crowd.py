@@ -8,6 +8,7 @@ import json
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, is_dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -377,22 +378,28 @@ def node_of(crowd: Crowd, most: int) -> ThreadingHTTPServer:
     return server
 
 
-def told(crowd: Crowd, most: int) -> list[Changes]:
-    """The whole history, as a reader hears it from such a node."""
+@contextmanager
+def served(crowd: Crowd, most: int) -> Iterator[Network]:
+    """A network whose node is such a one, as long as the block runs."""
     server = node_of(crowd, most)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        network = Network("crowd", f"http://127.0.0.1:{server.server_address[1]}", "", crowd.deployment)
+        yield Network("crowd", f"http://127.0.0.1:{server.server_address[1]}", "", crowd.deployment)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def told(crowd: Crowd, most: int) -> list[Changes]:
+    """The whole history, as a reader hears it from such a node."""
+    with served(crowd, most) as network:
         history, heads, read = Reader(network).history, list[Head](), list[Changes]()
         while not read or not read[-1].complete:
             read.append(history.changes(heads))
             heads += read[-1].heads
         return read
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def serve_node(crowd: Crowd, most: int, port: Connection) -> None:
