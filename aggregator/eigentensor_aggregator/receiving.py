@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from eigentensor.errors import EigenTensorError
 from eigentensor.merkle import PIECE
-from eigentensor.web.bodies import pieces
+from eigentensor.web.bodies import Unfinished, pieces
 from eigentensor_aggregator import uploads
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.parts import Parts
@@ -32,8 +32,11 @@ async def receive_whole(parts: Parts, blob: str, request: Request) -> Received:
     return await run_in_threadpool(parts.blobs.receive, blob, data)
 
 
-async def receive_pieces(parts: Parts, blob: str, request: Request, content_range: str) -> Received:
-    """Pieces of a declared upload, one after the other. Raises what `Blobs.receive` raises, 400 for a wrong range.
+async def receive_pieces(
+    parts: Parts, blob: str, request: Request, content_range: str, unfinished: Unfinished
+) -> Received:
+    """Pieces of a declared upload, one after the other. Raises what `Blobs.receive` raises, ServiceBusy where others
+    need the room of a piece that does not come, 400 for a wrong range.
 
     Those before a wrong one are kept. The body is read to its end in any case: a sender that is still sending would
     not see the answer.
@@ -44,13 +47,14 @@ async def receive_pieces(parts: Parts, blob: str, request: Request, content_rang
     refused: EigenTensorError | None = None
     verified: asyncio.Task[Received] | None = None
     try:
-        async for data in pieces(request.stream()):
+        async for data in pieces(request.stream(), unfinished):
             if verified is not None and refused is None:
                 done, refused = await _outcome(verified)
             if refused is None and at + len(data) <= last + 1:
                 parts.metrics.blob_bytes.labels("in").inc(len(data))
                 verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size), address))
             at += len(data)
+            del data  # the next piece may come in half an hour
     finally:  # also of a sender that is gone the last piece is kept
         if verified is not None and refused is None:
             done, refused = await _outcome(verified)

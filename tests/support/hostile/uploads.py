@@ -23,7 +23,8 @@ _SEEN = 10.0  # seconds in which a connection that was ended is noticed
 
 
 class _Upload:
-    """An upload of two pieces on a connection of its own, of which the second one comes as slowly as is allowed."""
+    """An upload of two pieces on a connection of its own, of which the second one comes as slowly as is allowed, again
+    and again."""
 
     def __init__(self, number: int) -> None:
         # Who never completes it may say any second piece.
@@ -44,8 +45,11 @@ class _Upload:
         await self._writer.drain()
         return int(answer.split()[1])
 
-    def go_on(self) -> None:
-        """Sends what keeps its connection open."""
+    async def go_on(self, port: int) -> None:
+        """Sends what keeps its connection open; if the gateway has ended it, on another one."""
+        if not self.is_open:
+            _, self._writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(self._address, 0))
+            self._writer.write(_head(self._path, PIECE, f"Content-Range: bytes {PIECE}-{_SIZE - 1}/{_SIZE}"))
         self._writer.write(bytes(LEAST))
 
     @property
@@ -76,7 +80,7 @@ async def _stay_open(port: int, count: int, told: Connection) -> None:
         while True:
             for first in range(0, count, _TOGETHER):
                 for upload in begun[first : first + _TOGETHER]:
-                    upload.go_on()
+                    await upload.go_on(port)
                 await asyncio.sleep(SILENCE / 3 * _TOGETHER / max(count, _TOGETHER))
 
     going = asyncio.create_task(go_on())
@@ -104,7 +108,7 @@ class HalfOpen:
 @contextmanager
 def half_open(port: int, count: int) -> Iterator[HalfOpen]:
     """So many uploads of two pieces, from many addresses, of which the first piece is there when the block begins. As
-    long as it runs the second one trickles, so that no connection is ended."""
+    long as it runs the second one trickles; who is sent away comes again."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_stay, args=(port, count, theirs))
     process.start()
