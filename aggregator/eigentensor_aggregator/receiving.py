@@ -17,6 +17,8 @@ from eigentensor_aggregator.parts import Parts
 
 #: Bytes of one request: some pieces.
 REQUEST = 64 * PIECE
+#: What came of a piece: how far the upload is, or why it was refused.
+Outcome = tuple[Received | None, EigenTensorError | None]
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 
 
@@ -45,19 +47,19 @@ async def receive_pieces(
     first, last, size = _place(content_range, request.headers.get("content-length", ""))
     at, done = first, None
     refused: EigenTensorError | None = None
-    verified: asyncio.Task[Received] | None = None
+    verified: asyncio.Task[Outcome] | None = None
     try:
         async for data in pieces(request.stream(), unfinished):
             if verified is not None and refused is None:
-                done, refused = await _outcome(verified)
+                done, refused = await verified
             if refused is None and at + len(data) <= last + 1:
                 parts.metrics.blob_bytes.labels("in").inc(len(data))
-                verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size), address))
+                verified = asyncio.create_task(_verified(parts, blob, data, (at, size), address))
             at += len(data)
             del data  # the next piece may come in half an hour
     finally:  # also of a sender that is gone the last piece is kept
         if verified is not None and refused is None:
-            done, refused = await _outcome(verified)
+            done, refused = await verified
     if refused is not None:
         raise refused
     if done is None or at != last + 1:
@@ -65,11 +67,13 @@ async def receive_pieces(
     return done
 
 
-async def _outcome(task: asyncio.Task[Received]) -> tuple[Received | None, EigenTensorError | None]:
+async def _verified(parts: Parts, blob: str, data: bytes, place: tuple[int, int], address: str) -> Outcome:
     try:
-        return await task, None
+        return await run_in_threadpool(parts.blobs.receive, blob, data, place, address), None
     except EigenTensorError as error:
-        return None, error
+        # The calls that it came through have the piece, and whoever is refused may rest for long.
+        error.__cause__ = error.__context__ = None
+        return None, error.with_traceback(None)
 
 
 def _place(header: str, length: str) -> tuple[int, int, int]:
