@@ -81,7 +81,7 @@ async def _stay_open(port: int, count: int, told: Connection) -> None:
             for first in range(0, count, _TOGETHER):
                 for upload in begun[first : first + _TOGETHER]:
                     await upload.go_on(port)
-                await asyncio.sleep(SILENCE / 3 * _TOGETHER / max(count, _TOGETHER))
+                await asyncio.sleep(0.7 * SILENCE * _TOGETHER / max(count, _TOGETHER))
 
     going = asyncio.create_task(go_on())
     told.send(Counter(await asyncio.gather(*map(begin, uploads))))
