@@ -12,12 +12,14 @@ from starlette.exceptions import HTTPException
 from eigentensor.errors import BlobCorrupt
 from eigentensor.schemas.network import Blob, Upload
 from eigentensor.store import Pieces, parse_name
+from eigentensor.web.bodies import Unfinished
 from eigentensor.web.documents import BINARY, Responses, header, refused, response
 from eigentensor_aggregator import receiving
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.bodies import PieceList, takes
 from eigentensor_aggregator.parts import Name, Parts
 
+_UNFINISHED = 256 << 20  # bytes of pieces that are coming
 _BYTES = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}
 _HEADERS = {
     "ETag": header("The blob root: under its name a blob never changes", '"' + "3f" * 32 + '"'),
@@ -30,7 +32,7 @@ _READ: Responses = {
     206: {"description": "The range", "content": {"application/octet-stream": BINARY}, "headers": _HEADERS | _PLACE},
     **refused(404, 416),
 }
-_RECEIVED = response(Upload, "How far the upload is", status=HTTPStatus.ACCEPTED) | refused(404, 413, 422, 507)
+_RECEIVED = response(Upload, "How far the upload is", status=HTTPStatus.ACCEPTED) | refused(404, 413, 422, 503, 507)
 Range = Annotated[str, Header(alias="range", description="one range of bytes", examples=["bytes=0-1023"])]
 ContentRange = Annotated[str, Header(description="which bytes these are", examples=["bytes 0-1048575/2097152"])]
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
@@ -38,7 +40,7 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 def router(parts: Parts) -> APIRouter:
     """The routes about blobs."""
-    routes = APIRouter(prefix="/v1/blobs", tags=["blobs"])
+    routes, unfinished = APIRouter(prefix="/v1/blobs", tags=["blobs"]), Unfinished(_UNFINISHED)
 
     @routes.head("/{name}", include_in_schema=False)
     @routes.get("/{name}", response_class=StreamingResponse, responses=_READ)
@@ -91,7 +93,7 @@ def router(parts: Parts) -> APIRouter:
         blob = parse_name(name)
         if not content_range:
             return _received(await receiving.receive_whole(parts, blob, request))
-        return _received(await receiving.receive_pieces(parts, blob, request, content_range))
+        return _received(await receiving.receive_pieces(parts, blob, request, content_range, unfinished))
 
     return routes
 

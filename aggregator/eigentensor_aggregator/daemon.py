@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +13,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from eigentensor import traces
-from eigentensor.chain import Chain, Mined, Reader
+from eigentensor.chain import Chain, Changes, Head, Mined, Reader
 from eigentensor.channel import due as batch_due
 from eigentensor.channel.due import BatchDue, BatchVerb
 from eigentensor.channel.due import Key as BatchKey
@@ -39,6 +40,13 @@ class Pause(NamedTuple):
 
     until: int = 0
     blocks: int = 0
+
+
+class Ahead(NamedTuple):
+    """What happened behind a block, as it is being asked for."""
+
+    block: Head
+    changes: "Future[Changes]"
 
 
 def rested(actions: Iterable[Action], pauses: Mapping[Key, Pause], block: int) -> Iterator[Action]:
@@ -86,6 +94,8 @@ class Daemon:
         self._stop = threading.Event()
         self._turning = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="daemon")
+        self._asking = ThreadPoolExecutor(1, "history")
+        self._ahead: Ahead | None = None
         self._seen = time.monotonic()
         self._missing: Counter[bytes] = Counter()
         self._pauses: dict[Key, Pause] = {}
@@ -122,6 +132,7 @@ class Daemon:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._asking.shutdown(wait=False, cancel_futures=True)
         with self._turning:
             self.leads = False
             self._store.lead.release()
@@ -201,8 +212,21 @@ class Daemon:
         self._capped = capped
         self._metrics.capped.set(capped)
 
+    def _changes(self) -> Changes:
+        """What is new. Where more is, the node is asked for it while this is written down."""
+        known, ahead, self._ahead = self._store.heads(), self._ahead, None
+        if ahead is not None and known[-1:] == [ahead.block]:
+            changes = ahead.changes.result()
+        else:
+            changes = self._reader.history.changes(known, calls=True)
+        if not changes.complete and not self._stop.is_set():
+            back = changes.rolled_back_to
+            then = [*(head for head in known if back is None or head.number <= back), *changes.heads]
+            self._ahead = Ahead(then[-1], self._asking.submit(self._reader.history.changes, then, calls=True))
+        return changes
+
     def _catch_up(self) -> bool:
-        changes = self._reader.history.changes(self._store.heads(), calls=True)
+        changes = self._changes()
         moves = {event.place.transaction for event in changes.events if isinstance(event, MOVES)}
         known = {transaction: self._sent(transaction) for transaction in moves}
         self._store.apply(changes, {transaction: sent for transaction, sent in known.items() if sent is not None})

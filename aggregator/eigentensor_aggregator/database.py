@@ -1,17 +1,17 @@
 """Connections to a database whose tables have the present schema."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import as_file, files
 from itertools import islice
 from json import JSONEncoder
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
 from alembic.util.exc import CommandError
-from sqlalchemy import Engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy import JSON, Connection, Engine, Table, event, insert, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlmodel import Session, create_engine
 
 from eigentensor.errors import ConfigError
@@ -20,6 +20,7 @@ from eigentensor.errors import ConfigError
 Sessions = Callable[[], AbstractContextManager[Session]]
 #: Values that a statement names at once: PostgreSQL takes 65,535, SQLite half as many.
 NAMED = 10_000
+_FEW = 32  # rows of which each may be a statement
 _JSON = JSONEncoder(separators=(",", ":"), check_circular=False)
 _CACHE = 64 << 10  # KiB of pages of a SQLite file that are kept in memory
 T = TypeVar("T")
@@ -80,6 +81,31 @@ def chunks(names: Iterable[T], size: int = NAMED) -> Iterator[list[T]]:
     rest = iter(names)
     while part := list(islice(rest, size)):
         yield part
+
+
+def add_rows(session: Session, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Adds rows, which name the same columns. PostgreSQL gets many of them as one stream: a statement for each costs it
+    and us several times as much."""
+    connection = session.connection()
+    if connection.dialect.name == "postgresql" and len(rows) > _FEW:
+        _copy(connection, table, rows)
+    elif rows:
+        connection.execute(insert(table), rows)
+
+
+def _copy(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = [table.c[name] for name in rows[0]]
+    names = ", ".join(connection.dialect.identifier_preparer.format_column(column) for column in columns)
+    statement = f"COPY {connection.dialect.identifier_preparer.format_table(table)} ({names}) FROM STDIN"
+    encoded = [_JSON.encode if isinstance(column.type, JSON) else None for column in columns]
+    driver: Any = connection.connection.driver_connection
+    try:
+        with driver.cursor() as cursor, cursor.copy(statement) as copy:
+            for row in rows:
+                values = zip(row.values(), encoded, strict=True)
+                copy.write_row([value if encode is None else encode(value) for value, encode in values])
+    except driver.Error as error:
+        raise DBAPIError(statement, None, error) from error
 
 
 def _shown(url: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlmodel import Session, SQLModel
 
 from eigentensor.channel import events as calls
@@ -21,7 +21,7 @@ from eigentensor.task import (
     TaskEvent,
 )
 from eigentensor.task.events import KINDS
-from eigentensor_aggregator.database import chunks
+from eigentensor_aggregator.database import add_rows, chunks
 from eigentensor_aggregator.tables import EventRow
 
 # Not objects of the session: there may be hundreds of thousands of rows.
@@ -57,8 +57,7 @@ def row(happened: Event, sent: Mapping[bytes, Sent]) -> dict[str, Any]:
 def add(session: Session, happened: Iterable[Event], sent: Mapping[bytes, Sent]) -> set[str]:
     """Keeps events that are new; what they are about."""
     rows = [row(one, sent) for one in happened]
-    if rows:
-        session.execute(insert(_EVENTS), rows)
+    add_rows(session, _EVENTS, rows)
     return {one["subject"] for one in rows}
 
 

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import add, attrgetter, sub
 from typing import Any
 
-from sqlalchemy import Table, bindparam, insert, update
+from sqlalchemy import Table, bindparam, update
 from sqlalchemy import select as sa_select
 from sqlmodel import Session, SQLModel, col, delete
 
@@ -29,7 +29,7 @@ from eigentensor.task import (
     fold,
 )
 from eigentensor_aggregator import events
-from eigentensor_aggregator.database import chunks
+from eigentensor_aggregator.database import add_rows, chunks
 from eigentensor_aggregator.tables import SPAN, GameRow, SpanRow, TallyRow, TaskRow
 
 _place = attrgetter("place")
@@ -93,9 +93,8 @@ def write(session: Session, lives: Mapping[str, Life | None], parameters: Parame
     present = [life for life in lives.values() if life is not None]
     rows = [_task_row(life, parameters) for life in present]
     games = [row for life in present for row in _game_rows(life)]
-    for table, values in ((_TASKS, rows), (_GAMES, games)):
-        if values:
-            session.execute(insert(table), values)
+    add_rows(session, _TASKS, rows)
+    add_rows(session, _GAMES, games)
     for table, adds in ((_TALLIES, _to_tally), (_SPANS, _to_spans)):
         _move(session, table, (one for row in before for one in adds(row)), (one for row in rows for one in adds(row)))
     return {row["executor"] for row in (*before, *rows) if row["executor"]}
@@ -141,8 +140,8 @@ def _move(session: Session, table: Table, before: Iterable[Added], now: Iterable
     for some in chunks({key[0] for key in changed}):
         known.update(map(tuple, session.execute(sa_select(*keys).where(keys[0].in_(some))).all()))
     names = table.columns.keys()
-    if new := [dict(zip(names, (*key, *changed[key]), strict=True)) for key in sorted(changed.keys() - known)]:
-        session.execute(insert(table), new)
+    new = [dict(zip(names, (*key, *changed[key]), strict=True)) for key in sorted(changed.keys() - known)]
+    add_rows(session, table, new)
     # Names of parameters are not those of columns: SQLAlchemy would take them for what is to be set.
     others = [f"_{name}" for name in names]
     if more := [dict(zip(others, (*key, *changed[key]), strict=True)) for key in sorted(changed.keys() & known)]:

@@ -77,6 +77,7 @@ class Queries:
         self._store = store
         self._operators: tuple[int, list[OperatorView]] = -1, []
         self._rows: tuple[int, list[OperatorRow]] = -1, []
+        self._signers: tuple[int, dict[str, str | None]] = -1, {}
         self._buckets: tuple[int, dict[tuple[int, int], Mapping[int, Bucket]]] = -1, {}
 
     def tasks(
@@ -152,10 +153,11 @@ class Queries:
         return known[1]
 
     def signer_of(self, operator: str) -> str | None:
-        """The account that signs for an operator; None where there is none."""
-        with self._store.session() as session:
-            row = session.get(OperatorRow, operator)
-            return None if row is None else row.signer
+        """The account that signs for an operator; None where there is none. In memory, as the rows are."""
+        version, known = self._store.operators_version, self._signers
+        if known[0] != version:
+            self._signers = known = version, {row.operator: row.signer for row in self.operator_rows()}
+        return known[1].get(operator)
 
     def operator(self, operator: str) -> OperatorView | None:
         """One of them; None if no block that was read has it."""
@@ -336,12 +338,14 @@ class Queries:
     def add_decline(self, row: DeclineRow, limit: int) -> bool:
         """Keeps an operator's last word on a task; False if too many have spoken."""
         with self._store.session() as session:
-            known = session.get(DeclineRow, (row.task, row.operator)) is not None
-            count = session.exec(select(func.count()).where(col(DeclineRow.task) == row.task)).one()
-            if known or count < limit:
+            spoken = session.exec(select(DeclineRow.operator).where(col(DeclineRow.task) == row.task)).all()
+            if row.operator in spoken:
                 session.merge(row)
-                return True
-        return False
+            elif len(spoken) < limit:
+                session.add(row)
+            else:
+                return False
+        return True
 
     def declines(self, task: str) -> list[DeclineRow]:
         """The last decline of each operator about a task."""

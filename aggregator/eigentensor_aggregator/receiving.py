@@ -10,13 +10,15 @@ from starlette.requests import Request
 
 from eigentensor.errors import EigenTensorError
 from eigentensor.merkle import PIECE
-from eigentensor.web.bodies import pieces
+from eigentensor.web.bodies import Unfinished, pieces
 from eigentensor_aggregator import uploads
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.parts import Parts
 
 #: Bytes of one request: some pieces.
 REQUEST = 64 * PIECE
+#: What came of a piece: how far the upload is, or why it was refused.
+Outcome = tuple[Received | None, EigenTensorError | None]
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 
 
@@ -32,8 +34,11 @@ async def receive_whole(parts: Parts, blob: str, request: Request) -> Received:
     return await run_in_threadpool(parts.blobs.receive, blob, data)
 
 
-async def receive_pieces(parts: Parts, blob: str, request: Request, content_range: str) -> Received:
-    """Pieces of a declared upload, one after the other. Raises what `Blobs.receive` raises, 400 for a wrong range.
+async def receive_pieces(
+    parts: Parts, blob: str, request: Request, content_range: str, unfinished: Unfinished
+) -> Received:
+    """Pieces of a declared upload, one after the other. Raises what `Blobs.receive` raises, ServiceBusy where others
+    need the room of a piece that does not come, 400 for a wrong range.
 
     Those before a wrong one are kept. The body is read to its end in any case: a sender that is still sending would
     not see the answer.
@@ -42,18 +47,19 @@ async def receive_pieces(parts: Parts, blob: str, request: Request, content_rang
     first, last, size = _place(content_range, request.headers.get("content-length", ""))
     at, done = first, None
     refused: EigenTensorError | None = None
-    verified: asyncio.Task[Received] | None = None
+    verified: asyncio.Task[Outcome] | None = None
     try:
-        async for data in pieces(request.stream()):
+        async for data in pieces(request.stream(), unfinished):
             if verified is not None and refused is None:
-                done, refused = await _outcome(verified)
+                done, refused = await verified
             if refused is None and at + len(data) <= last + 1:
                 parts.metrics.blob_bytes.labels("in").inc(len(data))
-                verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size), address))
+                verified = asyncio.create_task(_verified(parts, blob, data, (at, size), address))
             at += len(data)
+            del data  # the next piece may come in half an hour
     finally:  # also of a sender that is gone the last piece is kept
         if verified is not None and refused is None:
-            done, refused = await _outcome(verified)
+            done, refused = await verified
     if refused is not None:
         raise refused
     if done is None or at != last + 1:
@@ -61,11 +67,13 @@ async def receive_pieces(parts: Parts, blob: str, request: Request, content_rang
     return done
 
 
-async def _outcome(task: asyncio.Task[Received]) -> tuple[Received | None, EigenTensorError | None]:
+async def _verified(parts: Parts, blob: str, data: bytes, place: tuple[int, int], address: str) -> Outcome:
     try:
-        return await task, None
+        return await run_in_threadpool(parts.blobs.receive, blob, data, place, address), None
     except EigenTensorError as error:
-        return None, error
+        # The calls that it came through have the piece, and whoever is refused may rest for long.
+        error.__cause__ = error.__context__ = None
+        return None, error.with_traceback(None)
 
 
 def _place(header: str, length: str) -> tuple[int, int, int]:

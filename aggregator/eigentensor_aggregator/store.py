@@ -16,7 +16,7 @@ from eigentensor.channel.life import BatchLife
 from eigentensor.errors import ConfigError
 from eigentensor.task import Event, Life, OperatorJoined, OperatorLeft, SeatsSet, SignerSet
 from eigentensor_aggregator import events, folding, pools
-from eigentensor_aggregator.database import chunks, connect
+from eigentensor_aggregator.database import add_rows, chunks, connect
 from eigentensor_aggregator.events import Sent, of_batch
 from eigentensor_aggregator.lead import Lead
 from eigentensor_aggregator.tables import BatchRow, Block, EventRow, Meta, OperatorRow, TaskRow
@@ -26,6 +26,7 @@ HEADS = 512
 #: Tasks that are kept in memory: those that changed or were asked for last.
 MOST = 8192
 _FOLDED = 2048  # tasks that are folded at a time
+_BLOCKS, _OPERATORS = (SQLModel.metadata.tables[str(of.__tablename__)] for of in (Block, OperatorRow))
 _TASKS = SQLModel.metadata.tables[str(TaskRow.__tablename__)].c
 _RECENT = (
     sa.select(_TASKS.price, _TASKS.accepted_block, _TASKS.committed_block)
@@ -121,6 +122,7 @@ class Store:
         self._recent: Known[list[Recent]] = Known()
         self.lead = Lead(self.engine)
         self._followed: Head | None = None
+        self._heads: list[Head] | None = None
         self.operators_version = 0  #: another one whenever something happened to operators themselves
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
@@ -155,16 +157,19 @@ class Store:
     # ---- The chain ----
 
     def heads(self) -> list[Head]:
-        """The blocks that were read last, ascending."""
-        with self.session() as session:
-            rows = session.exec(select(Block).order_by(col(Block.number).desc()).limit(HEADS)).all()
-        return [Head(row.number, row.hash) for row in reversed(rows)]
+        """The blocks that were read last, ascending: in memory until some are read, here or by another process."""
+        if self._heads is None:
+            with self.session() as session:
+                rows = session.exec(select(Block).order_by(col(Block.number).desc()).limit(HEADS)).all()
+            self._heads = [Head(row.number, row.hash) for row in reversed(rows)]
+        return self._heads
 
     def follow(self) -> int:
         """The newest block that the process in the lead has read. Where it has moved on, nothing is known any more."""
         with self.session() as session:
             row = session.exec(select(Block).order_by(col(Block.number).desc()).limit(1)).first()
         head = Head(row.number, row.hash) if row else None
+        self._heads = None
         if head != self._followed:
             self._followed = head
             self.operators_version += 1
@@ -184,6 +189,8 @@ class Store:
             self.operators_version += any(subject.startswith("0x") for subject in changed)
             for known in self._all_known:
                 known.forget(changed)
+            if changes.heads or changes.rolled_back_to is not None:
+                self._heads = None
         self._known.keep(lives, self.version)  # the next events are probably about them
 
     def events(self, subject: str) -> list[Event]:
@@ -211,9 +218,9 @@ class Store:
         pooled |= pools.step(session, self.parameters, changes.events)  # by what was known before these
         touched |= events.add(session, changes.events, sent)
         last = changes.heads[-1].number if changes.heads else 0
-        for head in (head for head in changes.heads if head.number >= last - HEADS):
-            session.merge(Block(number=head.number, hash=head.hash))
-        session.flush()
+        heads = {head.number: head.hash for head in changes.heads if head.number >= last - HEADS}
+        session.exec(delete(Block).where(col(Block.number).in_(heads)))
+        add_rows(session, _BLOCKS, [{"number": number, "hash": digest} for number, digest in heads.items()])
         news = folding.News(changes.events) if changes.rolled_back_to is None else None
         changed, lives = self._fold(session, touched, news)
         session.exec(delete(Block).where(col(Block.number) < last - HEADS))
@@ -229,8 +236,8 @@ class Store:
         seeds = (int(subject) for subject in subjects if subject.isdigit() and len(subject) < 64)
         for blocks in chunks(seeds):
             tasks.update(session.exec(select(TaskRow.task).where(col(TaskRow.seed_block).in_(blocks))).all())
-        for operator in sorted(operators):
-            _fold_operator(session, operator)
+        for accounts in chunks(sorted(operators)):
+            _fold_operators(session, accounts)
         changed, present = tasks | operators, dict[str, Life]()
         for names in chunks(sorted(tasks), _FOLDED):
             lives = self._after(session, names, news)
@@ -324,9 +331,17 @@ class Store:
                 )
 
 
-def _fold_operator(session: Session, operator: str) -> None:
+def _fold_operators(session: Session, operators: Sequence[str]) -> None:
+    happened: dict[str, list[Event]] = {operator: [] for operator in operators}
+    for event, _ in events.read(session, operators):
+        happened[events.subject_of(event)].append(event)
+    session.exec(delete(OperatorRow).where(col(OperatorRow.operator).in_(operators)))
+    rows = [_operator_row(operator, those) for operator, those in happened.items() if those]
+    add_rows(session, _OPERATORS, [row.model_dump() for row in rows])
+
+
+def _operator_row(operator: str, happened: Iterable[Event]) -> OperatorRow:
     row = OperatorRow(operator=operator)
-    happened = [event for event, _ in events.read(session, [operator])]
     for one in happened:
         match one:
             case OperatorJoined() | OperatorLeft():
@@ -335,10 +350,7 @@ def _fold_operator(session: Session, operator: str) -> None:
                 row.signer, row.collateral_cap, row.stake_cap = one.signer, str(one.collateral_cap), str(one.stake_cap)
             case SeatsSet():
                 row.seats = str(one.seats)
-    if happened:
-        session.merge(row)
-    else:
-        session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == operator))
+    return row
 
 
 def _executed_by(operator: str) -> str:

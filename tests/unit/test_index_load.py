@@ -1,20 +1,27 @@
 """What keeps a gateway's index fast when tasks are many: how it reads, writes and counts, not how long that takes."""
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from sqlalchemy.event import listen, remove
+from sqlalchemy.exc import DBAPIError
 from sqlmodel import select
 
-from eigentensor.chain import Changes, Head, Network, Reader
+from eigentensor.chain import Changes, Head, Reader
 from eigentensor.chain.history import EVENTS
-from eigentensor.task import Event
+from eigentensor.task import Event, SignerSet
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.events import Sent
+from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import RECENT, Queries
-from eigentensor_aggregator.store import Recent, Store
+from eigentensor_aggregator.store import HEADS, Recent, Store
 from eigentensor_aggregator.tables import TaskRow
-from support.stories.crowd import Crowd, node_of
+from eigentensor_aggregator.watch.machine import Act, Verdict
+from support.stories.crowd import Crowd, served, told
+from support.stories.daemons import until
 
 CROWD = Crowd(tasks=600, operators=6, per_block=10)
 MOST = 1_000  #: logs that the node gives at once
@@ -23,20 +30,7 @@ MOST = 1_000  #: logs that the node gives at once
 @pytest.fixture(scope="module")
 def read() -> list[Changes]:
     """The whole history, from a node that refuses to answer with more than it likes."""
-    server = node_of(CROWD, MOST)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        network = Network("crowd", f"http://127.0.0.1:{server.server_address[1]}", "", CROWD.deployment)
-        history, heads, read = Reader(network).history, list[Head](), list[Changes]()
-        while not read or not read[-1].complete:
-            read.append(history.changes(heads))
-            heads += read[-1].heads
-        return read
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return told(CROWD, MOST)
 
 
 @pytest.fixture
@@ -58,14 +52,15 @@ def test_a_node_is_asked_for_as_many_blocks_as_it_has_answers_for(read: list[Cha
     assert max(len(changes.events) for changes in read) <= MOST < EVENTS
 
 
-def statements(store: Store, changes: Changes) -> int:
+def statements(store: Store, do: Callable[[], object]) -> int:
+    """How many statements it takes."""
     asked = Counter[str]()
 
     def note(*_: object) -> None:
         asked["statements"] += 1
 
     listen(store.engine, "before_cursor_execute", note)
-    store.apply(changes)
+    do()
     remove(store.engine, "before_cursor_execute", note)
     return asked.total()
 
@@ -76,10 +71,60 @@ def test_twice_as_much_is_written_by_as_many_statements(store: Store, read: list
     parts = [tuple(e for e in happened if a < e.place.block <= b) for a, b in ((0, 1), (1, first), (first, second))]
     for part in parts[:2]:
         store.apply(Changes(None, part, heads, complete=False))
-    some = statements(store, Changes(None, parts[2], heads, complete=False))
+    some = statements(store, partial(store.apply, Changes(None, parts[2], heads, complete=False)))
     rest = tuple(event for event in happened if event.place.block > second)
     assert len(rest) > 1.5 * len(parts[2])
-    assert statements(store, Changes(None, rest, heads, complete=True)) <= some + 2
+    assert statements(store, partial(store.apply, Changes(None, rest, heads, complete=True))) <= some + 2
+
+
+def test_what_each_round_asks_for_is_known_until_it_changes(store: Store, read: list[Changes]) -> None:
+    """Blocks by a look at the chain, and signers by whatever an operator says; neither asks the database again."""
+    for changes in read:
+        store.apply(changes)
+    queries, operator = Queries(store), CROWD.operator(3)
+    assert queries.signer_of(operator) == CROWD.signer(3).address
+    heads = store.heads()
+    assert heads[-1].number == CROWD.head
+    known = (store.heads, partial(queries.signer_of, operator), partial(queries.signer_of, CROWD.operator(4)))
+    assert [statements(store, look) for look in known] == [0, 0, 0]
+    (joined,) = (e for e in events(read) if isinstance(e, SignerSet) and e.operator == operator)
+    head = Head(CROWD.head + 1, b"n" * 32)
+    other = replace(joined, place=replace(joined.place, block=head.number), signer=CROWD.signer(4).address)
+    store.apply(Changes(None, (other,), (head,), complete=True))
+    assert (queries.signer_of(operator), store.heads()) == (other.signer, [*heads, head][-HEADS:])
+    store.apply(Changes(CROWD.head, (), (), complete=True))
+    assert (queries.signer_of(operator), store.heads()[-1]) == (joined.signer, heads[-1])
+
+
+def test_a_node_is_asked_for_more_while_the_last_is_written_down(
+    store: Store, read: list[Changes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be written is asked for again, and what was asked for behind it is not taken."""
+    with served(CROWD, MOST) as network:
+        reader, asked, applied = Reader(network), list[int](), list[Changes]()
+        changes, apply = reader.history.changes, store.apply
+
+        def ask(known: Sequence[Head] = (), *, calls: bool = False) -> Changes:
+            asked.append(len(known))
+            return changes(known, calls=calls)
+
+        def write(news: Changes, sent: Mapping[bytes, Sent] | None = None) -> None:
+            until(lambda: news.complete or len(asked) > len(applied) + 1)
+            applied.append(news)
+            if len(applied) == 2:
+                raise DBAPIError("INSERT", None, OSError("no room"))
+            apply(news, sent)
+
+        monkeypatch.setattr(reader.history, "changes", ask)
+        monkeypatch.setattr(store, "apply", write)
+        daemon = Daemon(reader, store, Metrics(Act, Verdict), None, poll=60)
+        with pytest.raises(DBAPIError):
+            daemon.turn()
+        daemon.turn()
+        daemon.stop()
+    assert applied[1] == applied[2]
+    assert len(asked) == len(applied) + 1  # the one behind what failed
+    assert [event for news in (applied[0], *applied[2:]) for event in news.events] == events(read)
 
 
 def test_what_is_known_goes_on_with_the_last_events_and_is_not_read_again(store: Store, read: list[Changes]) -> None:
@@ -93,7 +138,7 @@ def test_what_is_known_goes_on_with_the_last_events_and_is_not_read_again(store:
         store.apply(changes)
     remove(store.engine, "before_cursor_execute", note)
     of_tasks = [one for one in asked if one.startswith("SELECT") and "FROM events" in one]
-    assert len(of_tasks) <= CROWD.operators  # theirs, when they joined
+    assert len(of_tasks) <= 1  # those of operators, when they joined
     fresh = Store("sqlite://", CROWD.deployment)
     try:
         fresh.apply(Changes(None, tuple(events(read)), read[-1].heads, complete=True))

@@ -2,38 +2,54 @@
 whatever happened."""
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+from eigentensor import spending
 from eigentensor.addresses import is_address, to_checksum_address
-from eigentensor.chain import Network, anvil_account, load_account
+from eigentensor.chain import Network, Reader, anvil_account, load_account, to_wei
 from eigentensor.economics import WAD
-from eigentensor.errors import EigenTensorError
+from eigentensor.errors import ChainError, EigenTensorError
 from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
 from eigentensor.task import Order, State, order_uuid
 from eigentensor_client.client import Client
-from eigentensor_local.devnet import Devnet, Party
+from eigentensor_local.anvil import Anvil
+from eigentensor_local.devnet import Devnet, Party, devnet
 from eigentensor_local.processes import Running
 from support.hostile.proxy import Kind, Proxy
 from support.hostile.system import Fault, System, compiled
-from support.stories.daemons import TERMS, network_of, start, start_watcher, work_of
+from support.steadily import steadily
+from support.stories.daemons import TERMS, start, start_watcher, work_of
 from support.stories.game_table import brought
 
-#: Seconds in which lines are bad and systems fail, after which every task has ended, and in which the rest of it is
-#: settled then.
+#: Seconds in which systems fail once the tasks of a schedule are posted, after which all tasks have ended that were
+#: posted together, and in which the rest of it is settled then.
 BAD, PATIENCE, SETTLED = 20.0, 600.0, 60.0
 AGAIN = 2.0  # seconds after which a daemon that has ended is started again, as operators' systems do
+#: Seconds between two blocks where a message waits, and of such pauses until there is one without any. A block for each
+#: message would use up the clocks of some games with the moves of others.
+PACE, IDLE = 1.0, 3
+POLL = "0.5"  # seconds between two looks of a daemon
+HURRIED = 5  # blocks that pass at a time where all that is waited for is a window
 T = TypeVar("T")
 _HONEST, _LIAR = ("honest-1", "honest-2"), "liar"
 _DAEMONS = (*_HONEST, _LIAR, "aggregator", "watcher")
 _GRAPH = "long sum"  # lies about it go through all phases of a game
+#: So cheap that a liar's stake is enough for all that it is to lie about.
+_PRICE = to_wei("0.02")
+#: How tasks end, in words. One that nobody accepted in time, or whose executor did not reveal in time, told no lie.
+_ENDS = {
+    State.FINAL: "final", State.CONVICTED: "convicted", State.EXPIRED: "never accepted", State.FAILED: "given up"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +97,19 @@ class Daemon:
     system: System
     running: Running
     blow: Blow | None = None
+    until: float = 0.0
     ended: int = 0
     missed: float = 0.0
+
+    def suffer(self, blow: Blow, random: Random) -> None:
+        """What the blow does, from now on for as long as it says."""
+        self.blow, self.until = blow, time.monotonic() + blow.ends - blow.begins
+        self.system.begin(blow.fault, self.running, random)
+
+    def recover(self) -> None:
+        """Nothing is wrong any more."""
+        self.system.end()
+        self.blow = None
 
     def keep(self) -> None:
         """Starts it again if it has ended, but for one that is killed just now."""
@@ -93,8 +120,42 @@ class Daemon:
 
 
 @dataclass
+class Played:
+    """A schedule that is under way: its tasks, once they are posted, and since when they are; the blows that are yet to
+    come; what had been planted when it began, and how its tasks ended."""
+
+    schedule: Schedule
+    before: Counter[str]
+    posting: "Future[list[Order]]"
+    begun: float | None = None
+    blows: list[Blow] = field(default_factory=list)
+    ends: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def orders(self) -> list[Order]:
+        """Its tasks, as far as they are posted. Raises what posting them did."""
+        return self.posting.result() if self.posting.done() else []
+
+    @property
+    def liar(self) -> str:
+        """The operator that lies in it."""
+        return liar_of(self.schedule)
+
+    def goes_on(self, now: float) -> bool:
+        """Whether its faults are not over; from when its tasks are posted on its blows come."""
+        if self.begun is None and self.posting.done():
+            self.begun, self.blows = now, list(self.schedule.blows)
+        return self.begun is None or now < self.begun + BAD or bool(self.blows)
+
+
+def liar_of(schedule: Schedule) -> str:
+    """One of its own: who is convicted accepts nothing more."""
+    return f"{_LIAR}-{schedule.number}"
+
+
+@dataclass
 class Place:
-    """A network whose parties reach chain and gateway by lines of their own."""
+    """A network whose parties reach chain and gateway by lines of their own; `chain` is read by a good one."""
 
     net: Devnet
     path: Path
@@ -103,6 +164,9 @@ class Place:
     parties: dict[str, Party] = field(default_factory=dict)
     daemons: dict[str, Daemon] = field(default_factory=dict)
     planted: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.chain = Reader(self.net.network)
 
     def by_lines(self, name: str) -> Network:
         """The network as this party reaches it, also as a file."""
@@ -120,14 +184,25 @@ class Place:
         self.daemons[name] = Daemon(partial(start, system.environment), system, running)
         return running
 
-    def operator(self, name: str) -> None:
-        """Another operator, which lies if that is its name."""
-        party = self.parties[name] = self.net.party(name)
-        self.net.join(party)
-        self.by_lines(name)
+    def operators(self, names: Sequence[str]) -> None:
+        """More operators; those that are named liars lie."""
+        for name in names:
+            self.parties[name] = self.net.party(name)
+            self.by_lines(name)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(spending.carried(self.net.join), [self.parties[name] for name in names]))
+        for name in names:
+            self.run(name, partial(self._start, name))
+        for name in names:
+            self.daemons[name].running.wait_ready()
+
+    def _start(self, name: str, more: Mapping[str, Any]) -> Running:
         module = "eigentensor_local.actors" if name.startswith(_LIAR) else "eigentensor_client"
         network = str(self.path / f"{name}.json")
-        self.run(name, lambda more: start(self.net, party, module=module, network=network, **more)).wait_ready()
+        return start(self.net, self.parties[name], module=module, network=network, poll_seconds=POLL, **more)
+
+    def _watch(self, party: Party, more: Mapping[str, Any]) -> Running:
+        return start_watcher(self.net, party, self.path / "watcher.json", poll=POLL, **more)
 
     def open(self) -> None:
         """The parties that are there in every schedule."""
@@ -136,56 +211,76 @@ class Place:
         self.net.processes["aggregator"].stop()
         network = {"EIGENTENSOR_NETWORK": str(self.path / "aggregator.json")}
         self.run("aggregator", lambda more: self.net.start_aggregator({**network, **more})).wait_ready()
-        for name in _HONEST:
-            self.operator(name)
+        self.operators(_HONEST)
         watcher = self.parties["watcher"] = self.net.party("watcher")
         self.by_lines("watcher")
-        self.run("watcher", lambda more: start_watcher(self.net, watcher, self.path / "watcher.json", **more))
+        self.run("watcher", partial(self._watch, watcher))
         store = LocalStore(self.path / "store")
         self.client = self.stack.enter_context(Client(self.by_lines("client"), anvil_account(2), store))
         self.client.chain.token.mint(self.client.address, 100 * WAD)
 
-    def played(self, schedule: Schedule) -> dict[str, int]:
-        """One schedule to its end; what was planted, how tasks ended, and how often a daemon was started again. Raises
-        AssertionError where an invariant does not hold."""
-        liar = f"{_LIAR}-{schedule.number}"  # one that is convicted accepts nothing more
-        self.operator(liar)
-        before = self._counted()
-        for line in self.lines:
-            line.kinds, line.share = schedule.kinds, schedule.share
+    def played(self, schedules: Sequence[Schedule]) -> list[dict[str, int]]:
+        """Schedules to their end, each of which begins when the tasks of the one before are posted: what comes of one
+        meets the faults of the next. For each what was planted from its begin to that of the next, how its tasks ended,
+        and how often a daemon was started again. Raises AssertionError where an invariant does not hold."""
+        liars = [liar_of(schedule) for schedule in schedules]
+        self.operators(liars)
         try:
-            orders = self._posted(schedule)
-            self._fail(schedule, orders)
+            runs = self._fail(schedules)
         finally:
             for line in self.lines:
                 line.kinds = ()
             for daemon in self.daemons.values():
-                daemon.system.end()
-                daemon.blow = None
-        self._ends(orders, schedule)
-        ends = self.holds(orders, schedule)
-        planted = self._counted() - before + ends
-        self.daemons.pop(liar).running.stop()
-        return dict(planted)
+                daemon.recover()
+        self._ends(runs)
+        self.holds(runs)
+        counted = [run.before for run in runs[1:]] + [self._counted()]
+        gone = [self.daemons.pop(liar).running for liar in liars]
+        for running in gone:
+            running.terminate()
+        for running in gone:
+            running.stop()
+        return [dict(after - run.before + run.ends) for run, after in zip(runs, counted, strict=True)]
 
-    def _fail(self, schedule: Schedule, orders: Sequence[Order]) -> None:
-        """The seconds in which things go wrong."""
-        begun, random, waiting = time.monotonic(), Random(f"blows {schedule.number}"), list(schedule.blows)
-        while (now := time.monotonic() - begun) < BAD:
-            for daemon in self.daemons.values():
-                if daemon.blow is not None and daemon.blow.ends < now:
-                    daemon.system.end()
-                    daemon.blow = None
-            for blow in [blow for blow in waiting if blow.begins < now]:
-                waiting.remove(blow)
-                daemon = self.daemons[f"{_LIAR}-{schedule.number}" if blow.daemon == _LIAR else blow.daemon]
-                daemon.blow = blow
-                daemon.system.begin(blow.fault, daemon.running, random)
-                self.planted[blow.fault] += 1
-            self._keep()
-            with suppress(EigenTensorError):
-                self._hurry(orders)
-            time.sleep(0.2)
+    def _fail(self, schedules: Sequence[Schedule]) -> list[Played]:
+        """The time in which things go wrong."""
+        waiting, runs = deque(schedules), list[Played]()
+        with ThreadPoolExecutor(1) as client:
+            while True:
+                now = time.monotonic()
+                present = [run for run in runs if run.goes_on(now)]
+                if waiting and (not runs or runs[-1].begun is not None):
+                    schedule = waiting.popleft()
+                    runs.append(Played(schedule, self._counted(), client.submit(self._posted, schedule)))
+                    present.append(runs[-1])
+                if not present:
+                    return runs
+                self._spoil(present)
+                self._strike(present, now)
+                self._keep()
+                with suppress(EigenTensorError):
+                    self._hurry([order for run in runs for order in run.orders])
+                time.sleep(0.2)
+
+    def _spoil(self, present: Sequence[Played]) -> None:
+        """Lines are as bad as any schedule that is under way wants them."""
+        kinds = {kind for run in present for kind in run.schedule.kinds}
+        for line in self.lines:
+            line.kinds, line.share = kinds, max(run.schedule.share for run in present)
+
+    def _strike(self, present: Sequence[Played], now: float) -> None:
+        """Systems fail that are to by now, but for those that have not yet recovered from something else."""
+        for daemon in self.daemons.values():
+            if daemon.blow is not None and daemon.until < now:
+                daemon.recover()
+        for run in present:
+            random = Random(f"blows {run.schedule.number}")
+            for blow in list(run.blows):
+                daemon = self.daemons[run.liar if blow.daemon == _LIAR else blow.daemon]
+                if run.begun is not None and run.begun + blow.begins < now and daemon.blow is None:
+                    run.blows.remove(blow)
+                    daemon.suffer(blow, random)
+                    self.planted[blow.fault] += 1
 
     def _keep(self) -> None:
         for daemon in self.daemons.values():
@@ -201,12 +296,18 @@ class Place:
         """A task for each word of the schedule, for the liar or for the honest. A post that fails is sent again."""
         orders: list[Order] = []
         for lies in schedule.lies:
-            name = f"{_LIAR}-{schedule.number}" if lies else _HONEST[len(orders) % len(_HONEST)]
+            name = liar_of(schedule) if lies else _HONEST[len(orders) % len(_HONEST)]
             admitted = operators_root([bytes.fromhex(self.parties[name].address[2:])])
-            terms = replace(TERMS, exec=60, operators=admitted)
+            terms = replace(TERMS, max_price=_PRICE, exec=60, operators=admitted)
             orders += self._tried(partial(self.client.prepare, [work_of(brought(_GRAPH))], terms))
-        self._tried(partial(self.client.send, orders))
+        self._tried(partial(self._send, orders))
         return orders
+
+    def _send(self, orders: Sequence[Order]) -> None:
+        with suppress(EigenTensorError):
+            self.client.send(orders)
+        if any(self.chain.market.task_at(self.uuid(order)).state is State.NONE for order in orders):
+            raise ChainError("they are not posted")
 
     def _tried(self, do: Callable[[], T]) -> T:
         """What comes of it, tried until it comes."""
@@ -216,56 +317,56 @@ class Place:
                 return do()
             except EigenTensorError:
                 assert time.monotonic() < end
-                time.sleep(0.5)
+                time.sleep(0.1)
 
     def _hurry(self, orders: Sequence[Order]) -> None:
         """Makes the blocks for which nobody has anything to do: those before a seed."""
-        chain = self.client.chain
-        for order in orders:
-            seed = chain.market.seed_block_of(self.uuid(order))
-            if seed and seed + chain.deployment.parameters.confirmations > chain.node.block_number():
-                self.net.anvil.mine(1)
+        confirmations = self.chain.deployment.parameters.confirmations
+        seeds = [self.chain.market.seed_block_of(self.uuid(order)) for order in orders]
+        if any(seed and seed + confirmations > self.chain.node.block_number() for seed in seeds):
+            self.net.anvil.mine(1)
 
-    def _ends(self, orders: Sequence[Order], schedule: Schedule) -> None:
+    def _ends(self, runs: Sequence[Played]) -> None:
         """Until every task has ended; blocks come faster where all that is waited for is a window."""
         end = time.monotonic() + PATIENCE
-        chain, places = self.client.chain, list(zip(orders, schedule.lies, strict=True))
+        going = [(order, lies) for run in runs for order, lies in zip(run.orders, run.schedule.lies, strict=True)]
         while True:
-            states = [(order, lies, chain.market.task_at(self.uuid(order)).state) for order, lies in places]
-            if all(state.is_terminal for *_, state in states):
+            states = [(order, lies, self.chain.market.task_at(self.uuid(order)).state) for order, lies in going]
+            going = [(order, lies) for order, lies, state in states if not state.is_terminal]
+            if not going:
                 return
             assert time.monotonic() < end, f"stuck: {[state.name for *_, state in states]}"
             self._keep()
-            self._hurry(orders)
-            waiting = [lies for _, lies, state in states if not state.is_terminal]
-            if not any(waiting) and all(state is State.REVEALED for _, _, state in states if not state.is_terminal):
-                self.net.anvil.mine(5)
+            self._hurry([order for order, _ in going])
+            if all(state.is_terminal or (state is State.REVEALED and not lies) for _, lies, state in states):
+                self.net.anvil.mine(HURRIED)
             time.sleep(0.3)
 
     def uuid(self, order: Order) -> bytes:
         """The task of an order."""
         return order_uuid(order, self.net.network.deployment.domain)
 
-    def holds(self, orders: Sequence[Order], schedule: Schedule) -> Counter[str]:
-        """How tasks ended, if all is true that must be. Raises AssertionError."""
-        chain, ends = self.client.chain, Counter[str]()
-        for order, lies in zip(orders, schedule.lies, strict=True):
-            state = chain.market.task_at(self.uuid(order)).state
-            # A task that nobody accepted in time, or that its executor gave up, is no lie and no slash.
-            ended = {State.CONVICTED} if lies else {State.FINAL}
-            assert state in ended | {State.EXPIRED, State.FAILED}, f"lies {lies}: {state.name}"
-            ends[f"{'lies' if lies else 'truths'} {state.name.lower()}"] += 1
-            if state is State.CONVICTED:
-                assert chain.market.conviction_of(self.uuid(order)).winner in self._challengers()
+    def holds(self, runs: Sequence[Played]) -> None:
+        """Counts how tasks ended, if all is true that must be. Raises AssertionError."""
+        for run in runs:
+            for order, lies in zip(run.orders, run.schedule.lies, strict=True):
+                run.ends[self._ended(order, lies)] += 1
         for name in _HONEST:
-            assert chain.stake.magnitude_of(self.parties[name].address) == WAD, f"{name} was slashed"
+            assert self.chain.stake.magnitude_of(self.parties[name].address) == WAD, f"{name} was slashed"
         end = time.monotonic() + SETTLED
         while (missing := self.missing()) and time.monotonic() < end:
             self._keep()
             self.net.anvil.mine(1)
             time.sleep(0.5)
         assert missing == 0, f"the market has {missing} wei more than it owes"
-        return ends
+
+    def _ended(self, order: Order, lies: bool) -> str:
+        """How a task ended, in words."""
+        state = self.chain.market.task_at(self.uuid(order)).state
+        assert state in _ENDS and state is not (State.FINAL if lies else State.CONVICTED), f"lies {lies}: {state.name}"
+        if state is State.CONVICTED:
+            assert self.chain.market.conviction_of(self.uuid(order)).winner in self._challengers()
+        return f"{'lies' if lies else 'truths'} {_ENDS[state]}"
 
     def _challengers(self) -> set[str]:
         """Who may have convicted a lie: the watcher, or who was drawn to check it."""
@@ -274,7 +375,7 @@ class Place:
 
     def missing(self) -> int:
         """Wei that the market has beyond what it says that accounts have in it."""
-        chain = self.client.chain
+        chain = self.chain
         kept = [chain.market.balance_of(account) for account in self.accounts()]
         return chain.token.balance_of(chain.deployment.task_market) - sum(one.balance + one.collateral for one in kept)
 
@@ -284,7 +385,7 @@ class Place:
 
     def accounts(self) -> set[str]:
         """Everybody who may have something in the market: who is named in any event, and who sends messages."""
-        chain = self.client.chain
+        chain = self.chain
         named = {
             value
             for event in chain.history.events(chain.deployment.block)
@@ -301,8 +402,26 @@ class Place:
 @contextmanager
 def place(path: Path) -> Iterator[Place]:
     """Two honest operators, a watcher, an aggregator and a client, each with bad lines to the chain and to the gateway,
-    and daemons with bad systems; all are good until a schedule is played, which has a liar of its own."""
-    with network_of(path / "chaos.json") as net, ExitStack() as stack:
+    and daemons with bad systems; all are good until schedules are played, each of which has a liar of its own."""
+    with (
+        devnet(block_time=None, path=path / "chaos.json") as net,
+        _blocks(net.anvil),
+        ExitStack() as stack,
+    ):
         there = Place(net, path, stack)
         there.open()
         yield there
+
+
+@contextmanager
+def _blocks(anvil: Anvil) -> Iterator[None]:
+    """Until the block ends time makes blocks, and messages do not."""
+    pauses = count(1)
+
+    def tick() -> None:
+        if int(anvil.rpc("txpool_status")["pending"], 16) or next(pauses) % IDLE == 0:
+            anvil.mine()
+
+    anvil.rpc("evm_setAutomine", False)
+    with steadily(tick, PACE):
+        yield

@@ -5,8 +5,10 @@ their true uuids; what operators say beside the chain their signers sign.
 """
 
 import json
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, is_dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -16,7 +18,7 @@ from typing import Any
 
 from eigentensor.abi import encode, type_of
 from eigentensor.addresses import to_checksum_address
-from eigentensor.chain import Deployment
+from eigentensor.chain import Changes, Deployment, Head, Network, Reader
 from eigentensor.chain.contracts import Logged, abi, events_of
 from eigentensor.chain.keys import account_of
 from eigentensor.dispute import Phase, Position, Reason
@@ -374,6 +376,30 @@ def node_of(crowd: Crowd, most: int) -> ThreadingHTTPServer:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     return server
+
+
+@contextmanager
+def served(crowd: Crowd, most: int) -> Iterator[Network]:
+    """A network whose node is such a one, as long as the block runs."""
+    server = node_of(crowd, most)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield Network("crowd", f"http://127.0.0.1:{server.server_address[1]}", "", crowd.deployment)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def told(crowd: Crowd, most: int) -> list[Changes]:
+    """The whole history, as a reader hears it from such a node."""
+    with served(crowd, most) as network:
+        history, heads, read = Reader(network).history, list[Head](), list[Changes]()
+        while not read or not read[-1].complete:
+            read.append(history.changes(heads))
+            heads += read[-1].heads
+        return read
 
 
 def serve_node(crowd: Crowd, most: int, port: Connection) -> None:
