@@ -46,7 +46,7 @@ from eigentensor.tracing import Execution, Flat, outputs_of, retrace
 from support.generated.programs import Example, examples, generate
 from support.programs.captured import NAMES, graphs
 from support.programs.worked_examples import index, session
-from support.stories.games import Played, account_of, claimed, fabulist, honest, play, reckless
+from support.stories.games import Played, account_of, claimed, fabulist, honest, informed, play, reckless
 from support.stories.liars import Fault, Liar, some_fault
 
 FEW = settings(max_examples=25)
@@ -194,6 +194,10 @@ def test_a_wrong_call_among_thousands_is_found_below_three_openings_of_the_trace
         assert played.last.number == number
         poor = Knowledge(claimed(true, lie.outputs), (), knowledge)
         assert isinstance(next_move(Side.CHALLENGER, played.positions[1], first_publication(played), poor), PickNode)
+        for tensor, first in ((kept, ["publish", "judgeCall"]), (kept ^ 1, ["publish", "pickNode"])):
+            with_it = play(true, lie.outputs, lying, informed({number: Flat(DType.INT32, tensor)}))
+            assert with_it.outcome == VERDICT
+            assert [move.function for move in with_it.moves[:2]] == first
 
 
 def first_publication(played: Played) -> Published:
@@ -344,11 +348,7 @@ def test_a_challenger_that_has_the_public_tensor_picks_the_leaf_at_once() -> Non
     (name,) = example.program.outputs
     public = public_tensors(example.program, 1, Results({name: liar.account.kept[number].reshape(5, 384)}, {}))
     assert public[number].root == liar.account.calls[number]
-
-    def informed(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
-        return next_move(Side.CHALLENGER, position, published, replace(knowledge, claimed=public))
-
-    played = play(true, liar.account.outputs, liar.next_move, informed)
+    played = play(true, liar.account.outputs, liar.next_move, informed(public))
     assert played.outcome == VERDICT
     assert [move.function for move in played.moves] == ["publish", "judgeCall"]
     assert len(against(true, liar).moves) == 6

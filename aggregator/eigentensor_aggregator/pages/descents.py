@@ -132,14 +132,14 @@ def _of_borders(p: Position, values: bytes) -> Level:
 
 def _picked(level: Level, before: Position, after: Position, leaf: bytes) -> Iterator[Level]:
     """The level with what the challenger picked on it, and those below which that opens."""
+    below = before.level - before.opened  # levels below the nodes that are open
     match before.phase:
         case Phase.CALL if after.phase is Phase.OUTPUTS:
             yield level
         case Phase.NODE | Phase.CALL if before.phase is Phase.NODE or after.phase is Phase.TRACE:
-            below = before.level - before.opened  # levels below the nodes that are open
             yield level.with_choice((after.index << after.level >> below) - (before.index << before.opened))
         case Phase.CALL:
-            yield level.with_choice(after.number - (before.index << before.opened))
+            yield level.with_choice((after.number >> below) - (before.index << before.opened))
             if after.phase is Phase.VERDICT:
                 yield from _elements(after)
         case Phase.ELEMENT:

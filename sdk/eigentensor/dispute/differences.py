@@ -1,5 +1,7 @@
 """What a challenger compares: trees that the executor opened, and tensors that it gave out, with its own."""
 
+from collections.abc import Mapping
+
 from eigentensor.dispute.moves import Descent, PickNode
 from eigentensor.merkle import LEAF
 from eigentensor.program.binding import Results
@@ -17,6 +19,17 @@ def first_other(opened: Opened, own: Hashes) -> int | None:
 def pick(opened: Opened, number: int) -> PickNode:
     """One of the opened nodes, by its number within its level."""
     return PickNode(Descent(number, opened.node(opened.bottom, number), opened.path(number)))
+
+
+def explained(opened: Opened, number: int, own: Hashes, roots: Mapping[int, bytes]) -> Opened | None:
+    """All leaves below one of the opened nodes of a trace, if they are one's own but for the calls whose tensor roots
+    are given: as good as opened, since they hash to the node. None: something else is claimed there."""
+    leaves = list(own.below(opened.bottom, number, opened.bottom))
+    first = number << opened.bottom
+    for call in roots.keys() & range(first, first + len(leaves)):
+        leaves[call - first] = roots[call]
+    below = Opened(0, opened.bottom, number, tuple(leaves))
+    return below if below.root == opened.node(opened.bottom, number) else None
 
 
 def way_to(claimed: Hashes, own: Hashes) -> Descent:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from eigentensor import merkle
-from eigentensor.dispute.differences import first_element, first_other, pick, way_to
+from eigentensor.dispute.differences import explained, first_element, first_other, pick, way_to
 from eigentensor.dispute.encoding import call_bytes, collect_bytes, packed, unpacked, witness_bytes
 from eigentensor.dispute.entries import Shown, elements_of, reduction_types
 from eigentensor.dispute.moves import (
@@ -61,7 +61,8 @@ class Knowledge:
     """What a side knows: the roots of the task with the revealed outputs root, the order, and its own account.
 
     `claim.trace` is left out: it follows from what is published. `claimed` are tensors of executed calls that the
-    executor is known to have, because they are public: with them a challenger finds the leaf alone.
+    executor is known to have, because they are public: with them a challenger finds the leaf alone, and the call where
+    they are all that is wrong below a node of the trace.
     """
 
     claim: Claim
@@ -152,7 +153,11 @@ def _call(turn: _Turn) -> Move | Keep | None:
     if number is None:
         return _collect(turn)
     if opened.bottom:
-        return pick(opened, number)
+        roots = {call: tensor.root for call, tensor in turn.knowledge.claimed.items()}
+        below = explained(opened, number, own, roots)
+        if below is None:
+            return pick(opened, number)
+        return _call(replace(turn, published=replace(turn.published, nodes=(*turn.published.nodes, below))))
     public, proof = turn.knowledge.claimed.get(number), prove_call(turn.account, number, turn.trace)
     if public is None or public.root != proof.root:
         return PickCall(turn.claim, proof)

@@ -14,7 +14,6 @@ from random import Random
 import numpy as np
 
 from eigentensor.chain import anvil_account
-from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, next_move
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
@@ -27,7 +26,7 @@ from support.bench.pairs import say
 from support.generated.programs import Example
 from support.programs import models
 from support.stories.game_table import OPERATORS, Case, Table, laid
-from support.stories.games import honest
+from support.stories.games import informed
 from support.stories.liars import Fault, Liar
 from support.stories.planted import Plant, Played, Subject
 
@@ -84,11 +83,7 @@ def cases(calls: int) -> Iterator[tuple[str, Case]]:
 def of(true: Execution, liar: Liar, knows: int | None = None) -> Case:
     """A challenger that knows one of the executor's tensors, or none."""
     claimed = {} if knows is None else {knows: Flat(F32, liar.account.kept[knows])}
-
-    def challenge(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
-        return next_move(Side.CHALLENGER, position, published, replace(knowledge, claimed=claimed))
-
-    return Case(true, liar.account.outputs, liar.next_move, challenge if claimed else honest(Side.CHALLENGER))
+    return Case(true, liar.account.outputs, liar.next_move, informed(claimed))
 
 
 def gas(table: Table, calls: int) -> None:

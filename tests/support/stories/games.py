@@ -1,6 +1,6 @@
 """Games in Python alone, `apply` in place of the contract; and players that are not honest."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -100,6 +100,15 @@ def claimed(true: Execution, outputs: bytes) -> Claim:
 
 def honest(side: Side) -> Strategy:
     return lambda position, published, knowledge: next_move(side, position, published, knowledge)
+
+
+def informed(public: Mapping[int, Flat]) -> Strategy:
+    """An honest challenger that takes some tensors of executed calls for the executor's."""
+
+    def next_of(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        return next_move(Side.CHALLENGER, position, published, replace(knowledge, claimed=public))
+
+    return next_of
 
 
 def play(true: Execution, outputs: bytes, executor: Strategy, challenger: Strategy) -> Played:

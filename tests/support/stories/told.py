@@ -6,10 +6,11 @@ from eigentensor.abi import encode, selector_of, type_of
 from eigentensor.chain.contracts import Contract, abi
 from eigentensor.chain.judging import judgement
 from eigentensor.chain.transcript import Happened
-from eigentensor.dispute import Collect, JudgeResult, Position, Side
+from eigentensor.dispute import Collect, JudgeResult, Position
 from eigentensor.dispute.judged import Judged
 from eigentensor.dispute.moves import ExecutorMove
 from eigentensor.task import Challenged, Ended, GameEnded, Life, Moved, Opened, TaskEvent, fold
+from eigentensor.tracing import Flat
 from support.generated.programs import Example
 from support.stories.aggregator import (
     CHALLENGER,
@@ -21,7 +22,7 @@ from support.stories.aggregator import (
     convicted,
     revealed,
 )
-from support.stories.games import Played, account_of, honest, play
+from support.stories.games import Played, account_of, informed, play
 from support.stories.liars import Fault, Liar
 
 GAME = Contract("DisputeGame", "0x" + "00" * 20)
@@ -37,11 +38,15 @@ class Told:
     judged: Judged | None
 
 
-def told(example: Example, fault: Fault) -> Told:
-    """The game about a fault, from the challenge in block 32 on, a move a block."""
+def told(example: Example, fault: Fault, *, is_public: bool = False) -> Told:
+    """The game about a fault, from the challenge in block 32 on, a move a block; the wrong tensor may be public."""
     true = account_of(example)
     liar = Liar(true, example.tensors, fault)
-    played = play(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
+    tensor = Flat(
+        true.program.parameter(fault.number + len(true.program.buffers)).dtype, liar.account.kept[fault.number]
+    )
+    challenger = informed({fault.number: tensor} if is_public else {})
+    played = play(true, liar.account.outputs, liar.next_move, challenger)
     assert played.outcome is not None
 
     def of(position: Position, block: int) -> Position:
