@@ -62,10 +62,9 @@ def test_open_bodies_have_a_bound_together_and_those_of_one_caller_half_of_it() 
         open_ = [Sender(app, caller) for caller in "aabb"]
         for sender in open_:
             await sender.give(bytes(LIMIT))
-        for caller in "ac":  # one has its half, the other finds all of it taken
-            late = Sender(app, caller)
-            await late.give(bytes(1))
-            assert (late.status, late.problem["code"]) == (503, "ServiceBusy")
+        late = Sender(app, "a")  # which has its half
+        await late.give(bytes(1))
+        assert (late.status, late.problem["code"]) == (503, "ServiceBusy")
         stream = Sender(app, "a", "/stream")
         await stream.give(bytes(LIMIT), more=False)
         assert stream.status == 200, "what is not kept counts for nothing"
@@ -79,6 +78,53 @@ def test_open_bodies_have_a_bound_together_and_those_of_one_caller_half_of_it() 
             assert again.status == 200
         for sender in open_:
             sender.answer.cancel()
+
+    asyncio.run(story())
+
+
+def test_who_trickles_makes_room_for_who_sends() -> None:
+    """All of it is taken by bodies that go on for ever: whoever comes last is served, at the cost of the first one of
+    a caller who has most."""
+
+    async def story() -> None:
+        app = limited()
+        slow = [Sender(app, caller) for caller in "aabb"]
+        for sender in slow:
+            await sender.give(bytes(LIMIT))
+        for number in range(2):
+            late = Sender(app, "c")
+            await late.give(bytes(LIMIT), more=False)
+            assert late.status == 200
+            assert not number or slow[0].problem["code"] == "ServiceBusy"
+        assert [sender.status for sender in slow] == [503, 0, 0, 0]
+        assert slow[0].answer.done() and not slow[0].answer.cancelled()
+        for sender in slow:
+            sender.answer.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_body_that_is_there_whole_makes_no_room() -> None:
+    """It is being worked on: who comes meanwhile is refused."""
+
+    async def story() -> None:
+        done = asyncio.Event()
+
+        async def works(scope: Scope, receive: Receive, send: Send) -> None:
+            await Request(scope, receive).body()
+            await done.wait()
+            await PlainTextResponse("done")(scope, receive, send)
+
+        app = BodyLimit(works, lambda _: LIMIT, TOTAL)
+        whole = [Sender(app, caller) for caller in "aabb"]
+        for sender in whole:
+            await sender.give(bytes(LIMIT), more=False)
+        late = Sender(app, "c")
+        await late.give(bytes(1))
+        assert (late.status, late.problem["code"]) == (503, "ServiceBusy")
+        done.set()
+        await asyncio.gather(*(sender.answer for sender in whole))
+        assert [sender.status for sender in whole] == [200] * 4
 
     asyncio.run(story())
 
@@ -106,7 +152,7 @@ def test_whatever_callers_send_no_more_is_held_and_nothing_stays(
         for sender in senders:
             sender.answer.cancel()
         await asyncio.gather(*(sender.answer for sender in senders), return_exceptions=True)
-        assert not app._held
+        assert not app._held and not app._bodies
 
     asyncio.run(story())
 

@@ -1,7 +1,10 @@
 """How much of requests is read, and kept in memory."""
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,9 +27,20 @@ def address(scope: Scope) -> str:
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
+@dataclass(eq=False, slots=True)
+class _Body:
+    """What is held of a request's body, and by whom; whether it is there whole, or was given up for another."""
+
+    caller: str
+    task: asyncio.Task[Any] | None
+    held: int = 0
+    is_whole: bool = False
+    is_given_up: bool = False
+
+
 class BodyLimit:
-    """Refuses request bodies over a limit before they are read into memory, and those that would be too much with all
-    others that are there at the time."""
+    """Refuses request bodies over a limit before they are read into memory. Where all that are there would be too much,
+    one that is not there whole makes room: of the caller who has most, that which began first."""
 
     def __init__(
         self,
@@ -44,29 +58,31 @@ class BodyLimit:
         self._streams = streams
         self._caller = caller
         self._held: dict[str, int] = {}
+        self._bodies: dict[_Body, None] = {}  # in the order in which they began
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit, caller, is_kept = self._limit(scope), self._caller(scope), not self._streams(scope)
+        limit, is_kept = self._limit(scope), not self._streams(scope)
+        body = _Body(self._caller(scope), asyncio.current_task())
         headers = dict(reversed(scope["headers"]))  # of a name that is there twice the first one counts
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-        seen = values = lists = held = 0
+        seen = values = lists = 0
 
         async def counted() -> Message:
-            nonlocal seen, values, lists, held
+            nonlocal seen, values, lists
             message = await receive()
-            body = message.get("body", b"")
-            seen += len(body)
+            data = message.get("body", b"")
+            seen += len(data)
             if seen > limit:
                 raise _too_large(limit)
             if is_kept:
-                self._hold(caller, len(body))
-                held += len(body)
+                self._hold(body, len(data))
+                body.is_whole = not message.get("more_body", False)
                 if kind not in _BINARY:
-                    lists += body.count(b"[") + body.count(b"{")
-                    values += body.count(b",")
+                    lists += data.count(b"[") + data.count(b"{")
+                    values += data.count(b",")
                     if values > VALUES or lists > LISTS:
                         raise _too_many()
             return message
@@ -77,32 +93,39 @@ class BodyLimit:
                 raise _too_large(limit)
             await self._app(scope, counted, send)
         except _Refused as error:
-            response = problems.problem(
-                error.status_code, error.code, error.detail, error.fix, headers=dict(error.headers or {})
-            )
-            await response(scope, receive, send)
+            await _answer(error, scope, receive, send)
+        except asyncio.CancelledError:
+            if not body.is_given_up or body.task is None:
+                raise
+            body.task.uncancel()
+            await _answer(_too_much("the room for this body was needed for one that came faster"), scope, receive, send)
         finally:
-            self._release(caller, held)
+            self._release(body)
 
-    def _hold(self, caller: str, size: int) -> None:
-        own, everybodys = self._held.get(caller, 0) + size, sum(self._held.values()) + size
-        if own > self._total // 2 or everybodys > self._total:
-            whose = "of this caller " if own > self._total // 2 else ""
-            raise _Refused(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                ServiceBusy.__name__,
-                f"too many bytes of requests {whose}are being read",
-                "Try again in a moment, with fewer at a time.",
-                {"Retry-After": "1"},
-            )
-        self._held[caller] = own
+    def _hold(self, body: _Body, size: int) -> None:
+        self._bodies[body] = None
+        if self._held.get(body.caller, 0) + size > self._total // 2:
+            raise _too_much("too many bytes of requests of this caller are being read")
+        while sum(self._held.values()) + size > self._total:
+            others = [b for b in self._bodies if b is not body and b.held and not b.is_whole and b.task is not None]
+            if not others:
+                raise _too_much("too many bytes of requests are being read")
+            slow = max(others, key=lambda b: self._held[b.caller])  # of those that are alike the first one
+            self._release(slow)
+            slow.is_given_up = True
+            assert slow.task is not None
+            slow.task.cancel()
+        body.held += size
+        self._held[body.caller] = self._held.get(body.caller, 0) + size
 
-    def _release(self, caller: str, size: int) -> None:
-        left = self._held.get(caller, 0) - size
+    def _release(self, body: _Body) -> None:
+        self._bodies.pop(body, None)
+        left = self._held.get(body.caller, 0) - body.held
+        body.held = 0
         if left > 0:
-            self._held[caller] = left
+            self._held[body.caller] = left
         else:
-            self._held.pop(caller, None)
+            self._held.pop(body.caller, None)
 
 
 class _Refused(HTTPException):
@@ -111,6 +134,23 @@ class _Refused(HTTPException):
     def __init__(self, status: HTTPStatus, code: str, detail: str, fix: str, headers: dict[str, str]) -> None:
         super().__init__(status, detail, {"Connection": "close", **headers})
         self.code, self.fix = code, fix
+
+
+async def _answer(error: _Refused, scope: Scope, receive: Receive, send: Send) -> None:
+    problem = problems.problem(
+        error.status_code, error.code, error.detail, error.fix, headers=dict(error.headers or {})
+    )
+    await problem(scope, receive, send)
+
+
+def _too_much(what: str) -> _Refused:
+    return _Refused(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        ServiceBusy.__name__,
+        what,
+        "Try again in a moment, with fewer at a time.",
+        {"Retry-After": "1"},
+    )
 
 
 def _too_large(limit: int) -> _Refused:
