@@ -32,7 +32,7 @@ class _Body:
     """What is held of a request's body, and by whom; whether it is there whole, or was given up for another."""
 
     caller: str
-    task: asyncio.Task[Any] | None
+    task: asyncio.Task[Any]
     held: int = 0
     is_whole: bool = False
     is_given_up: bool = False
@@ -65,7 +65,9 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit, is_kept = self._limit(scope), not self._streams(scope)
-        body = _Body(self._caller(scope), asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        body = _Body(self._caller(scope), task)
         headers = dict(reversed(scope["headers"]))  # of a name that is there twice the first one counts
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         seen = values = lists = 0
@@ -95,9 +97,9 @@ class BodyLimit:
         except _Refused as error:
             await _answer(error, scope, receive, send)
         except asyncio.CancelledError:
-            if not body.is_given_up or body.task is None:
+            if not body.is_given_up:
                 raise
-            body.task.uncancel()
+            task.uncancel()
             await _answer(_too_much("the room for this body was needed for one that came faster"), scope, receive, send)
         finally:
             self._release(body)
@@ -107,13 +109,12 @@ class BodyLimit:
         if self._held.get(body.caller, 0) + size > self._total // 2:
             raise _too_much("too many bytes of requests of this caller are being read")
         while sum(self._held.values()) + size > self._total:
-            others = [b for b in self._bodies if b is not body and b.held and not b.is_whole and b.task is not None]
+            others = [b for b in self._bodies if b is not body and b.held and not b.is_whole]
             if not others:
                 raise _too_much("too many bytes of requests are being read")
             slow = max(others, key=lambda b: self._held[b.caller])  # of those that are alike the first one
             self._release(slow)
             slow.is_given_up = True
-            assert slow.task is not None
             slow.task.cancel()
         body.held += size
         self._held[body.caller] = self._held.get(body.caller, 0) + size
