@@ -14,6 +14,7 @@ def test_each_instruction_of_a_session_is_followed_to_its_end(tmp_path: Path) ->
     with cluster(tmp_path / "c") as c, c.session() as other, c.session() as session:
         c.here(device="PYTHON")
         other.put(1, square(8), F32)
+        other.get(1)  # answered: what went before it is in the log, too
         root = session.define(added())
         session.put(1, square(), F32)
         session.run(root, {"x": 1, "y": 1}, {"output": 2})
@@ -42,7 +43,7 @@ def test_each_instruction_of_a_session_is_followed_to_its_end(tmp_path: Path) ->
     single, about = traced(read_back, 2, 4)
     assert single.instructions == (run,) and [e.event for e in about] == ["RECV", "WORKER_SEND", "WORKER_RECV"]
     assert [i.number for i in traced(read_back, 2, count=2)[0].instructions] == [6, 7]
-    assert [i.what for i in traced(read_back, 1)[0].instructions] == ["PUT"]
+    assert [i.what for i in traced(read_back, 1)[0].instructions] == ["PUT", "GET"]
     shown = list(lines(trace))
     assert shown[0] == "session 2, own" and shown[-1].endswith("failed: there is no tensor 77 for 'y'")
 
