@@ -12,7 +12,8 @@ from typing import Any
 
 from eigentensor.errors import BindingError, ConfigError
 
-SECONDS = 10.0  #: that a template may take, and its process to begin
+SECONDS = 10.0  #: of a processor that a template may take
+_PATIENCE = 60.0  # seconds by the clock: a busy machine is nobody's fault, a process that stands still is
 _FIX = "Correct chat_template, or deploy with `--model` and turns of your own."
 
 Message = Mapping[str, Any]
@@ -49,12 +50,12 @@ class Renderer:
     def _asked(self, line: bytes) -> dict[str, Any]:
         if self._child is None or self._child.poll() is not None:
             self.close()
-            command = [sys.executable, "-m", "eigentensor_models.rendering_child"]
+            command = [sys.executable, "-m", "eigentensor_models.rendering_child", str(self.seconds)]
             self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         assert self._child.stdin and self._child.stdout
-        timer = Timer(self.seconds, self._child.kill)
+        timer = Timer(_PATIENCE, self._child.kill)
         timer.start()
         try:
             with suppress(BrokenPipeError):
@@ -66,7 +67,8 @@ class Renderer:
         if not answer.endswith(b"\n"):
             self.close()
             raise ConfigError(
-                f"the model's template takes more than {self.seconds:g} s, or more memory than it may", fix=_FIX
+                f"the model's template takes more than {self.seconds:g} s of a processor, or more memory than it may",
+                fix=_FIX,
             )
         response: dict[str, Any] = json.loads(answer)
         return response

@@ -1,11 +1,12 @@
-"""The process that renders chat templates: a line of JSON comes, one goes, until nothing comes. It has a bound of its
-own on memory, none on time: whoever waits ends it.
+"""The process that renders chat templates: a line of JSON comes, one goes, until nothing comes. It has bounds of its
+own: on memory, and on the processor's time for each template, whose seconds are its argument. Beyond that it dies.
 
 Templates are programs of strangers in Jinja's language: its sandbox keeps them from everything but their arguments.
 """
 
 import json
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -79,10 +80,12 @@ def main() -> None:
         resource.setrlimit(limit, (most, most))
     for line in sys.stdin.buffer:
         asked = json.loads(line)
+        signal.setitimer(signal.ITIMER_PROF, float(sys.argv[1]))  # without a handler SIGPROF ends the process
         try:
             response = {"text": render(asked["template"], asked["values"])}
         except (Exception, RecursionError, MemoryError) as error:
             response = {"error": f"{type(error).__name__}: {error}"[:300]}
+        signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.buffer.write(json.dumps(response).encode() + b"\n")
         sys.stdout.buffer.flush()
 

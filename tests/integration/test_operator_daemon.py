@@ -457,7 +457,7 @@ def test_without_bubblewrap_an_operator_does_not_start(net: Devnet, party: Party
         "EIGENTENSOR_OPERATOR_DATA_DIR": str(tmp_path),
     }
     command = [sys.executable, "-m", "eigentensor_client", "operator", "run"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 7
     assert "bubblewrap" in done.stderr and "Traceback" not in done.stderr
 

@@ -59,7 +59,10 @@ BAD: dict[str, Says] = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_node_that_does_not_serve_is_asked_after_the_others(nodes: Nodes, network: Network, bad: str) -> None:
+def test_a_node_that_does_not_serve_is_asked_after_the_others(
+    nodes: Nodes, network: Network, bad: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "_FIRST", 60.0)  # it rests for the whole of this
     asked: Counter[str] = Counter()
 
     def counted(name: str, says: Says) -> Says:
@@ -89,7 +92,10 @@ def test_where_none_serves_the_last_one_says_why_and_where_all_are_behind_they_a
     assert node.block_number() == node.rpc._highest == Reader(network).node.block_number() - 9
 
 
-def test_messages_are_mined_once_over_nodes_that_fail_in_turn(nodes: Nodes, anvil: Anvil, client: Chain) -> None:
+def test_messages_are_mined_once_over_nodes_that_fail_in_turn(
+    nodes: Nodes, anvil: Anvil, client: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "_FIRST", 60.0)  # else the clock would say whose turn it is, and both could fail at once
     turn: Counter[str] = Counter()
 
     def every_third(name: str) -> Says:

@@ -88,6 +88,7 @@ def visiting(browser: Browser, url: str, **options: Any) -> Iterator[Visit]:
     """A fresh visitor at a page; `options` are those of a browser context, such as java_script_enabled=False."""
     context: BrowserContext = browser.new_context(reduced_motion="reduce", **options)  # no colour in between
     try:
+        context.set_default_timeout(120_000)  # milliseconds: how soon is no test's matter
         visit = Visit(context.new_page(), urlsplit(url).netloc)
         visit._watch()
         visit.page.goto(url)
