@@ -9,11 +9,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from copy import copy
 from importlib import import_module
+from math import isfinite
 from typing import Annotated, Any
 
 import typer
 from typer._click.exceptions import NoArgsIsHelpError, UsageError
+from typer._click.types import FloatParamType
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -180,12 +183,28 @@ def _command(app: typer.Typer, name: str) -> Any:
 
 
 def _helpful(command: Any) -> Any:
-    """The same command, with `--quiet` wherever something can be said, and examples at the end of the help."""
+    """The same command, with `--quiet` wherever something can be said, numbers that are some, and examples at the end of
+    the help."""
     for words, leaf in leaves(command.name, command):
+        for parameter in leaf.params:
+            if isinstance(parameter.type, FloatParamType):
+                parameter.type = _finite(parameter.type)
         leaf.params.append(_QUIET)
         if lines := EXAMPLES.get(words):
             leaf.epilog = "\n".join(("\b", "Examples:", *(f"{command_here()} {line}" for line in lines)))
     return command
+
+
+def _finite(kind: Any) -> Any:
+    """The same type of numbers, without those that no bound refuses: what is no number, and what has no end."""
+    finite, read = copy(kind), kind.convert
+
+    def convert(value: Any, parameter: Any, context: Any) -> Any:
+        number = read(value, parameter, context)
+        return number if isfinite(number) else kind.fail(f"{value!r} is no number that ends.", parameter, context)
+
+    finite.convert = convert
+    return finite
 
 
 def leaves(words: str, command: Any) -> Iterator[tuple[str, Any]]:
