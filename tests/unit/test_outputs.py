@@ -80,7 +80,12 @@ def test_a_device_says_that_it_takes_no_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "why"),
-    [("missing/y", "No such file"), ("file/y", "Not a directory"), ("folder", "it is a folder"), ("y" * 300, "too long")],
+    [
+        ("missing/y", "No such file"),
+        ("file/y", "Not a directory"),
+        ("folder", "it is a folder"),
+        ("y" * 300, "too long"),
+    ],
 )
 def test_a_place_where_nothing_can_be_written_is_refused_before_there_is_anything(place: str, why: str) -> None:
     Path("file").touch()

@@ -120,6 +120,7 @@ def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str) -
         ("network list | true; exit ${PIPESTATUS[0]}", 141, ""),
         ("network list --json | true; exit ${PIPESTATUS[0]}", 141, ""),
         ("network list >/dev/full", 3, "No space left on device"),
+        ("network list --json >/dev/full", 3, "No space left on device"),
     ],
 )
 def test_streams_may_be_closed_broken_or_full(shell: str, code: int, says: str) -> None:

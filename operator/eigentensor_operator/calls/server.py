@@ -32,8 +32,8 @@ def call_service(
 ) -> Iterator[CallService]:
     """The calls of an operator, with its programs warm; nothing is served before it is shown what the chain has.
 
-    `key` is the operator's signer's, `delay` the blocks for which its present stake can be slashed. Raises ConfigError for settings that do not go together, programs that cannot be
-    served, and a ledger of another operator.
+    `key` is the operator's signer's, `delay` the blocks for which its present stake can be slashed. Raises
+    ConfigError for settings that do not go together, programs that cannot be served, and a ledger of another operator.
     """
     deployment = network.deployment
     domain, decimals, p = deployment.channels_domain, deployment.token_decimals, deployment.parameters
