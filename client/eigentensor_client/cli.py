@@ -9,11 +9,15 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import copy
 from importlib import import_module
+from math import isfinite
 from typing import Annotated, Any
 
 import typer
 from typer._click.exceptions import NoArgsIsHelpError, UsageError
+from typer._click.types import FloatParamType
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -107,13 +111,13 @@ _TOPICS = {
     "outputs": "`eigentensor get` fetches them.",
     "program": "`eigentensor program show` says what a program takes.",
     "receipt": "`eigentensor receipt get TASK -o FILE` writes one.",
-    "shapes": "`--shape NAME=1,2` gives one; `run` takes that of the input that is given.",
+    "shapes": "`eigentensor program import --shape NAME=1,2` gives one; `run` takes that of the input that is given.",
     "task": "`eigentensor ps` lists the tasks of your account.",
 }
 #: What is wrong with a file or folder that somebody named, rather than with this program.
 PLACES = {
-    errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG,
-    errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS,
+    errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE,
+    errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS,
 }  # fmt: skip
 COMPLETES = "_EIGENTENSOR_COMPLETE"  #: set by a shell that asks how a command line goes on
 
@@ -180,12 +184,28 @@ def _command(app: typer.Typer, name: str) -> Any:
 
 
 def _helpful(command: Any) -> Any:
-    """The same command, with `--quiet` wherever something can be said, and examples at the end of the help."""
+    """The same command, with `--quiet` wherever something can be said, numbers that are some, and examples at the end
+    of the help."""
     for words, leaf in leaves(command.name, command):
+        for parameter in leaf.params:
+            if isinstance(parameter.type, FloatParamType):
+                parameter.type = _finite(parameter.type)
         leaf.params.append(_QUIET)
         if lines := EXAMPLES.get(words):
             leaf.epilog = "\n".join(("\b", "Examples:", *(f"{command_here()} {line}" for line in lines)))
     return command
+
+
+def _finite(kind: Any) -> Any:
+    """The same type of numbers, without those that no bound refuses: what is no number, and what has no end."""
+    finite, read = copy(kind), kind.convert
+
+    def convert(value: Any, parameter: Any, context: Any) -> Any:
+        number = read(value, parameter, context)
+        return number if isfinite(number) else kind.fail(f"{value!r} is no number that ends.", parameter, context)
+
+    finite.convert = convert
+    return finite
 
 
 def leaves(words: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -249,7 +269,8 @@ def report(error: EigenTensorError, *, as_json: bool) -> None:
 
 def _report(name: str, words: dict[str, str], code: int, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"schema": "eigentensor.error/1", "error": name, **words, "exit_code": code}))
+        with suppress(OSError):  # stdout may be what is wrong
+            typer.echo(json.dumps({"schema": "eigentensor.error/1", "error": name, **words, "exit_code": code}))
     width = columns_of(sys.stderr) - 7
     for label, text in zip(("error", "  why", "  fix"), words.values(), strict=True):
         if text:

@@ -1,11 +1,13 @@
 """What the user hands over as words and files, read strictly; and what the user gets."""
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from filecmp import cmp
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import get_ident
 from typing import Any
 
@@ -42,20 +44,51 @@ def _mapped(path: Path) -> np.ndarray[Any, Any]:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
-    """Lets `write` make a file that is whole or not there. Raises ConfigError where none can be written."""
-    if path.is_dir():
-        raise ConfigError(f"cannot write {path}: it is a folder", fix="Name a file in it.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
-    try:
+    """Lets `write` make a file that is whole or not there; where a link leads to one, that file. A pipe or a device
+    takes the bytes and stays what it is. Raises ConfigError where none can be written."""
+    with _beside(path) as (temporary, target):
         write(temporary)
-        temporary.replace(path)
-    except OSError as error:
-        fix = "Choose another place, one where you may write and there is room."
-        raise ConfigError(f"cannot write {path}: {error.strerror}", fix=fix) from None
-    finally:
-        with suppress(OSError):  # it may not even be a name
-            temporary.unlink(missing_ok=True)
+        if target.exists() and not target.is_file():
+            with temporary.open("rb") as made, target.open("wb") as taker:
+                shutil.copyfileobj(made, taker)
+        else:
+            temporary.replace(target)
     return path
+
+
+def check_places(*paths: Path | None) -> None:
+    """Raises ConfigError, as `write_whole` would, for the first of these places where no file can be made: before what
+    is to be written there is paid or waited for."""
+    for path in paths:
+        if path is not None:
+            with _beside(path) as (temporary, _):
+                temporary.touch()
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[tuple[Path, Path]]:
+    """A name for what is being made, which is gone afterwards, and what it is made for: as replacing needs it, on the
+    same file system, or in a folder of its own for what cannot be replaced."""
+    with ExitStack() as held:
+        try:
+            if path.is_dir():
+                raise ConfigError(f"cannot write {path}: it is a folder", fix="Name a file in it.")
+            if path.exists() and not path.is_file():
+                folder, target = Path(held.enter_context(TemporaryDirectory())), path
+            else:
+                target = Path(os.path.realpath(path))
+                folder = target.parent
+            temporary = folder / f".{target.name}.{os.getpid()}.{get_ident()}"
+            held.callback(_forget, temporary)
+            yield temporary, target
+        except OSError as error:
+            fix = "Choose another place, one where you may write and there is room."
+            raise ConfigError(f"cannot write {path}: {error.strerror}", fix=fix) from None
+
+
+def _forget(temporary: Path) -> None:
+    with suppress(OSError):  # it may not even be a name
+        temporary.unlink(missing_ok=True)
 
 
 def write_free(name: str, suffix: str, write: Callable[[Path], object]) -> Path:

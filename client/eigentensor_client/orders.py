@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CHECK_RATE = WAD // 5  # a fifth of the tasks is checked unless the client says otherwise
 MOST_VERIFIERS = 4
+MOST_BLOCKS = 1 << 63  #: that a price rises, or an offer stands: with the block of the post, 64 bits hold them
 _NOBODY = "0x" + "00" * 20
 
 
@@ -263,6 +264,11 @@ def check_terms(p: Parameters, terms: Terms) -> None:
             terms.min_price is not None and terms.min_price > terms.max_price,
             "the price begins above its end",
             "Lower --min-price, or leave it out.",
+        ),
+        (
+            max(terms.accept_within, terms.ramp or 0) > MOST_BLOCKS,
+            f"{max(terms.accept_within, terms.ramp or 0)} blocks are more than an order can name",
+            "Choose fewer with --accept-within and --ramp.",
         ),
     ):
         if wrong:

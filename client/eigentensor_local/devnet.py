@@ -1,7 +1,6 @@
 """A local network: anvil with the contracts, an aggregator and operators, each its own process, all ended together."""
 
 import os
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -37,6 +36,7 @@ from eigentensor_client.accounts import CLIENT, running
 from eigentensor_client.screen import Screen
 from eigentensor_local.anvil import FIRST_BLOCK, Anvil, start_anvil
 from eigentensor_local.contracts import DEPLOYER, deploy
+from eigentensor_local.ports import free_port
 from eigentensor_local.processes import Processes, Running, ended_by_signals
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Devnet:
         self.mint(party.signer.address, COLLATERAL)
         table = f'[[call_programs]]\nprogram = "{program.hex()}"\nweights = "{weights.hex()}"\nprice = "{price}"\n'
         (party.folder / "operator.toml").write_text(table)
-        address = f"127.0.0.1:{_free_port()}"
+        address = f"127.0.0.1:{free_port()}"
         return {"EIGENTENSOR_OPERATOR_CALLS": address}, f"http://{address}"
 
     def upload(self, program: bytes) -> bytes:
@@ -249,7 +249,7 @@ def devnet(
         )
         doing("the chain")
         anvil = stack.enter_context(start_anvil(rpc_port, block_time, first))
-        url = f"http://127.0.0.1:{gateway_port or _free_port()}"
+        url = f"http://127.0.0.1:{gateway_port or free_port()}"
         doing("its contracts, which are compiled at first")
         with anvil.hurried():
             network = Network(path.stem, anvil.rpc_url, url, deploy(anvil.rpc_url, file))
@@ -266,12 +266,6 @@ def devnet(
             net.start_operators(operators, settings, liars=liars, called=root)
             aggregator.wait_ready()
         yield net
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 OPERATORS = 2  # who executes is checked by the other

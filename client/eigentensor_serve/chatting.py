@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from eigentensor import connecting
 from eigentensor.errors import BindingError, ConfigError, NoResponse
 from eigentensor.web import server
 from eigentensor_serve.apps.registry import App
@@ -40,7 +41,10 @@ class Conversation:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         url, pieces = f"{self.base}/v1/chat/completions", []
         try:
-            with httpx.stream("POST", url, json=body, headers=headers, timeout=_SECONDS) as response:
+            with (
+                connecting.client(url, timeout=_SECONDS) as http,
+                http.stream("POST", url, json=body, headers=headers) as response,
+            ):
                 if response.status_code != httpx.codes.OK:
                     raise _refused(json.loads(response.read()))
                 for event in _events(response):
@@ -70,7 +74,8 @@ def _refused(answer: dict[str, Any]) -> BindingError:
 def answers(base: str) -> bool:
     """Whether a service answers there."""
     try:
-        return httpx.get(f"{base}/version", timeout=2).status_code == httpx.codes.OK
+        with connecting.client(base, timeout=2) as http:
+            return http.get(f"{base}/version").status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 

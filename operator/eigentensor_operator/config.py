@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     call_check_rate: Tokens = "0.05"
     call_verifiers: int = Field(1, gt=0)
     call_exec: int | None = Field(None, gt=0)
-    call_epoch: int = Field(1000, gt=0, lt=1 << 32)
+    call_epoch: int | None = Field(None, gt=0, lt=1 << 32)
     call_seconds: float = Field(10, gt=0, allow_inf_nan=False)
     call_body: int = Field(16 << 20, gt=0)
     calls_waiting: int = Field(256, gt=0)

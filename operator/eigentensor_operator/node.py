@@ -107,7 +107,10 @@ class NodeServer:
         try:
             listening = socket.create_server((host, port))
         except OSError as error:
-            raise ConfigError(f"{host}:{port} cannot be listened on: {error}", fix="Choose another --port.") from None
+            raise ConfigError(
+                f"{host}:{port} cannot be listened on: {error}",
+                fix="Choose another port: --port, or CALLS of paid calls.",
+            ) from None
         self.port = int(listening.getsockname()[1])
         self._server = server(app)
         self._ended: Future[None] = Future()

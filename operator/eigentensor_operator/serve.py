@@ -106,7 +106,8 @@ def batches_of(
     without a `key` that signs receipts."""
     operator, domain, calls = policy.operator, chain.deployment.channels_domain, None
     if key is not None:
-        calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway, device))
+        delay = chain.stake.stake_delay()
+        calls = held.enter_context(call_service(settings, chain.network, operator, key, gateway, device, delay))
     sources = held.enter_context(closing(Sources(gateway, domain, chain.account)))
     hands = BatchSteps(chain, calls, sources, device, settings.drain_file, operator)
     journal = held.enter_context(closing(BatchStore(settings.batches)))

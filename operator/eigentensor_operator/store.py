@@ -2,7 +2,6 @@
 rest comes from the chain."""
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from eigentensor.chain import Head
 from eigentensor.economics import Parameters
 from eigentensor.errors import ConfigError
+from eigentensor.store.database import opened
 from eigentensor.task import Life, Order, State
 from eigentensor_operator.case import Case, Role, Seal
 from eigentensor_operator.earnings import Earning, Source, earnings_of
@@ -77,9 +77,7 @@ class Store:
         """Brings a journal of an earlier version up to this one. Raises ConfigError for one of a later version."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = path
-        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection = opened(path, timeout=30)
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version > len(_MIGRATIONS):
             raise ConfigError(f"{path} was written by a later version", fix="Upgrade, or choose another --data-dir.")

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -19,10 +21,18 @@ from support.screens.readme import ROOT
 NETWORK = ["devnet", "--operators", "0", "--port", "0", "--gateway-port", "0", "--json"]
 
 
-def start(words: list[str], home: Path) -> "subprocess.Popen[str]":
+@contextmanager
+def start(words: list[str], home: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A command that is ended with the block, also where a test fails in it."""
     environment = os.environ | {"XDG_STATE_HOME": str(home / "state"), "TMPDIR": str(home)}
     command = [sys.executable, "-m", "eigentensor_client", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 @pytest.mark.parametrize(

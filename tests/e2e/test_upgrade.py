@@ -1,7 +1,6 @@
 """An operator changes its version, and goes back, with its journal. Nothing is pretended but systemd."""
 
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from eigentensor_local.devnet import Devnet, Party
+from eigentensor_local.ports import free_port
 from support.screens.readme import ROOT
 
 #: Starts and stops what the link leads to, as systemd does with the unit.
@@ -60,9 +60,7 @@ def environment(net: Devnet, party: Party, tmp_path: Path) -> dict[str, str]:
         written(tmp_path / name / "bin" / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     written(tmp_path / "bin" / "systemctl", SYSTEMCTL)
     (tmp_path / "current").symlink_to(tmp_path / "one")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings: dict[str, str | Path] = {
         "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
         "EIGENTENSOR_OPERATOR_KEYSTORE": party.folder / "signer.json",

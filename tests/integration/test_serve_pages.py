@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Response, expect
 
 from eigentensor.capture import TensorContext, capture
 from eigentensor.store import save_safetensors
-from eigentensor.web.server import listen
+from eigentensor_local.ports import free_port
 from eigentensor_serve.apps.deployment import deploy_local, read_parts
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.openai.completion import Completion
@@ -301,9 +301,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     context = TensorContext()
     graph = context.compile_to_graph(context.add_graph_input("x", (4,)) * 2)
     deploy_local(Apps(home), "small", read_parts(graph.program, None, None, None, Apps(home)))
-    with listen("127.0.0.1", 0) as free:
-        port = free.getsockname()[1]
-    return Settings(local=True, data=home, port=port, rate=1e6)
+    return Settings(local=True, data=home, port=free_port(), rate=1e6)
 
 
 def tasks(url: str, token: str = "") -> int:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import httpx
+
+from eigentensor_local.ports import free_port
 
 
 def s3_server() -> AbstractContextManager[str]:
@@ -26,8 +27,7 @@ def kms_server() -> AbstractContextManager[str]:
 
 @contextmanager
 def _served(*command: str) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     words = [*command, "-H", "127.0.0.1", "-p", str(port)]
     environment = os.environ | {"PYTHONPATH": ":".join(filter(None, sys.path))}
@@ -68,8 +68,7 @@ def postgres_server() -> Iterator[str | None]:
     user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
     if user:
         shutil.chown(folder, "postgres")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     data = ["-D", f"{folder}/data"]
     listen = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
 

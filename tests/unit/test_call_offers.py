@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from eigentensor.channel import pool_of
+from eigentensor.channel import Offer, pool_of
 from eigentensor.economics import WAD, shares
 from eigentensor.errors import ConfigError
 from eigentensor.program.cost import needs_of
@@ -15,7 +15,7 @@ from eigentensor.reexecution.warm import WarmExecution
 from eigentensor_operator.calls.channels import ServedProgram
 from eigentensor_operator.calls.ledger import Ledger
 from eigentensor_operator.calls.offering import PricedProgram, Terms, listed, offer_of, settled
-from eigentensor_operator.calls.server import check_defence, programs_of, rules_of, terms_of
+from eigentensor_operator.calls.server import EPOCH, check_defence, check_lifetime, programs_of, rules_of, terms_of
 from eigentensor_operator.config import Settings
 from support.stories.calls import DOMAIN, OPERATOR, SIGNER, scaling
 from support.stories.operator import PARAMETERS, POLICY
@@ -104,8 +104,24 @@ def test_programs_are_named_in_the_file_of_settings(tmp_path: Path) -> None:
     assert (one.program, one.weights, one.price, one.repeat) == (b"p" * 32, b"w" * 32, WAD // 2, 4)
     assert (two.program, two.weights, two.price, two.repeat) == (b"w" * 32, bytes(32), WAD // 4, 1)
     assert settings.calls_address == ("localhost", 80) and rules_of(settings).seconds == settings.call_seconds
-    terms = terms_of(settings, 6, 12)
-    assert (terms.most, terms.check_rate, terms.exec) == (10**6, WAD // 5, 12)
+    terms = terms_of(settings, 6, PARAMETERS, 10**6)
+    assert (terms.most, terms.check_rate, terms.exec) == (10**6, WAD // 5, PARAMETERS.max_exec)
+
+
+def test_an_epoch_is_as_long_as_the_stake_behind_its_batches_is_sure_to_stay(tmp_path: Path) -> None:
+    def offer(delay: int, **settings: Any) -> Offer:
+        terms = terms_of(Settings.load(data_dir=tmp_path, **settings), 18, PARAMETERS, delay)
+        made = offer_of(terms, PARAMETERS, OPERATOR, SIGNER.address, [PricedProgram(b"p" * 32, b"w" * 32, 10, 1)])
+        check_lifetime(made, PARAMETERS, delay)
+        return made
+
+    empty = shares.lifetime(PARAMETERS, PARAMETERS.max_exec, 0)
+    assert offer(10**6).epoch == EPOCH and offer(empty + 100).epoch == 100
+    assert offer(empty + 100, call_epoch=30).epoch == 30
+    assert offer(empty + 3, call_exec=1).epoch > 3
+    for delay, settings in ((empty + 3, {}), (empty + 100, {"call_epoch": 101})):
+        with pytest.raises(ConfigError, match=f"lets it go after {delay}"):
+            offer(delay, **settings)
 
 
 @pytest.mark.parametrize("calls", ["localhost", ":80", "localhost:", "localhost:70000", "localhost:x"])

@@ -75,6 +75,8 @@ def test_who_waits_for_a_check_asks_for_one_with_certainty() -> None:
         (replace(TERMS, check_fee=1099), "below the least, 1100 wei"),
         (replace(TERMS, exec=61), "61 blocks for the execution are not between 3 and 60"),
         (replace(TERMS, min_price=1001), "the price begins above its end"),
+        (replace(TERMS, accept_within=1 << 64), "18446744073709551616 blocks are more than an order can name"),
+        (replace(TERMS, ramp=1 << 64), "more than an order can name"),
         (Terms(0), "nobody works for nothing"),
     ],
 )

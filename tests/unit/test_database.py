@@ -48,3 +48,11 @@ def test_a_commit_that_fails_leaves_no_transaction(database: Database) -> None:
         database.rows("INSERT INTO wholes VALUES (1)")
     assert database.rows("SELECT * FROM parts") == []
     database.close()
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (path := tmp_path / "base.sqlite").write_bytes(b"x" * 5000)
+    with pytest.raises(sqlite3.DatabaseError, match=rf"{path}: file is not a database"):
+        Database(path)
+    with pytest.raises(sqlite3.OperationalError, match=rf"{tmp_path}: unable to open"):
+        Database(tmp_path)

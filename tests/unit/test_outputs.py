@@ -1,6 +1,8 @@
 """What came of a task: written where it is wanted, else kept beside the user under a free name, and shown."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from eigentensor.errors import ConfigError
 from eigentensor.program import DType
 from eigentensor.store import load_safetensors
 from eigentensor_client import elements
-from eigentensor_client.files import write_free
+from eigentensor_client.files import check_places, write_free, write_whole
 from eigentensor_client.screen import Screen
 from eigentensor_client.verbs.outputs import keep_outputs, write_files
 from support.screens.screens import RESULT
@@ -49,6 +51,49 @@ def test_what_cannot_be_written_leaves_nothing(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ConfigError, match=r"cannot write a\.txt here: No space left"):
         write_free("a", ".txt", fail)
     assert not list(Path().iterdir())
+
+
+def test_a_link_leads_to_the_file_that_is_written_and_stays_a_link() -> None:
+    Path("link").symlink_to(Path("there").absolute())
+    for text in ("one", "two"):
+        write_whole(Path("link"), lambda file, text=text: file.write_text(text))  # type: ignore[misc]
+        assert Path("link").is_symlink() and Path("there").read_text() == text
+    assert sorted(path.name for path in Path().iterdir()) == ["link", "there"]
+
+
+def test_a_pipe_takes_the_bytes_and_stays_a_pipe() -> None:
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(Path("pipe").read_text)
+        write_whole(Path("pipe"), lambda file: file.write_text("all of it"))
+        assert read.result(timeout=60) == "all of it"
+    assert [path.name for path in Path().iterdir()] == ["pipe"] and Path("pipe").is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="a device that is full is needed")
+def test_a_device_says_that_it_takes_no_more(tmp_path: Path) -> None:
+    Path("full").symlink_to("/dev/full")
+    with pytest.raises(ConfigError, match=r"cannot write full: No space left"):
+        write_whole(Path("full"), lambda file: file.write_text("text"))
+    assert Path("/dev/full").is_char_device() and Path("full").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("missing/y", "No such file"),
+        ("file/y", "Not a directory"),
+        ("folder", "it is a folder"),
+        ("y" * 300, "too long"),
+    ],
+)
+def test_a_place_where_nothing_can_be_written_is_refused_before_there_is_anything(place: str, why: str) -> None:
+    Path("file").touch()
+    Path("folder").mkdir()
+    check_places(None, Path("y"), Path("file"), Path("/dev/null"))
+    with pytest.raises(ConfigError, match=rf"cannot write {place}: .*{why}"):
+        check_places(Path("y"), Path(place))
+    assert sorted(path.name for path in Path().iterdir()) == ["file", "folder"]
 
 
 def test_outputs_are_kept_under_the_name_of_their_task(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import io
 import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from eigentensor import talk
 from eigentensor.capture import capture
+from eigentensor_client import phases
 from eigentensor_client.phases import Drawn, Written
 from eigentensor_client.screen import Screen
 
@@ -82,10 +84,14 @@ def test_work_that_is_too_busy_to_speak_is_shown_to_go_on(
 
 
 def test_waiting_is_not_repeated(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock of its own: half of the time after which it would be goes by between two looks."""
+    now = 0.0
+    monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(Written, "each", 0.1)
     with Screen().work() as bar:
         for _ in range(40):
             bar("open: waits for an acceptance")
+            now += 0.05
             time.sleep(0.01)
     assert capsys.readouterr().err.splitlines() == ["open: waits for an acceptance"]
 

@@ -13,6 +13,7 @@ from eigentensor_client.calls import Handle, Options
 from eigentensor_client.function import Function
 from eigentensor_client.orders import plan
 from eigentensor_client.results import TaskResult
+from support.screens import calls
 from support.screens import values as v
 from support.vectors import receipts
 
@@ -34,6 +35,7 @@ OBJECTS: dict[str, Any] = {
         v.FINAL, v.ROOT, {"scores": np.zeros((99, 10), np.float32)}
     ),
     "<Receipt of task c2fed3808c, as of block 2078>": receipts.load()["checked"],
+    "<SignedCall 2 of channel 7df8563115, committed>": calls.checked().call,
     "<Order of 0x111111…1111 for program 0101010101: at most 50000000000000000 wei until block 200>": v.ORDER,
     "<Work of Program (x) → (output), 2 calls, 3 times>": v.WORK,
     "<Terms: at most 50000000000000000 wei, checks 20 % by 1, accepted within 100 blocks>": v.TERMS,

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,14 +32,20 @@ def hung() -> Iterator[str]:
 
 
 def test_who_does_not_answer_soon_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(talk, "SOON", 0.05)
-    words: list[str] = []
-    WAITS.set(waits := Waits(words.append))
+    words, named = list[str](), threading.Event()
+
+    def say(word: str) -> None:
+        words.append(word)
+        named.set()
+
+    WAITS.set(waits := Waits(say))
     try:
-        for whom, seconds in (("a", 0.0), ("b", 0.3), ("b", 0.3)):
+        for whom, soon in (("a", 600), ("b", 0.05), ("b", 0.05)):
+            monkeypatch.setattr(talk, "SOON", soon)
             with waiting_for(whom):
                 assert waits.whom == whom
-                time.sleep(seconds)
+                assert named.wait(0 if whom == "a" else 60) is (whom == "b")
+                time.sleep(0.3 if words else 0)  # it might be named again
         assert waits.whom == "" and words == ["waits for b"]
     finally:
         WAITS.set(None)

@@ -62,6 +62,19 @@ def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         (f"operator status --network file/x.json --address 0x{'1' * 40}", 3, "cannot read file/x.json"),
         ("challenge show 0", 2, "not in the range"),
         (f"challenge show {10**40}", 2, "not in the range"),
+        ("run file --timeout -1", 2, "not in the range"),
+        ("run file --timeout nan", 2, "'nan' is no number that ends"),
+        ("get 3f2a --timeout inf", 2, "'inf' is no number that ends"),
+        ("receipt check file --timeout -1", 2, "not in the range"),
+        ("tune file --seconds nan", 2, "'nan' is no number that ends"),
+        ("optimise net.py --tolerance nan", 2, "'nan' is no number that ends"),
+        ("devnet --block-time inf", 2, "'inf' is no number that ends"),
+        ("run file -o folder", 3, "cannot write folder: it is a folder"),
+        ("run file --receipt missing/r.json", 3, "cannot write missing/r.json: No such file"),
+        ("get 3f2a --states-output file/x", 3, "cannot write file/x: Not a directory"),
+        ("session run file -o missing/x", 3, "cannot write missing/x: No such file"),
+        ("session wait file -o missing/x", 3, "cannot write missing/x: No such file"),
+        ("optimise net.py:program --picture missing/x", 3, "cannot write missing/x: No such file"),
     ],
 )
 def test_mistakes_are_explained_with_a_fix_and_leave_nothing(
@@ -107,6 +120,7 @@ def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str) -
         ("network list | true; exit ${PIPESTATUS[0]}", 141, ""),
         ("network list --json | true; exit ${PIPESTATUS[0]}", 141, ""),
         ("network list >/dev/full", 3, "No space left on device"),
+        ("network list --json >/dev/full", 3, "No space left on device"),
     ],
 )
 def test_streams_may_be_closed_broken_or_full(shell: str, code: int, says: str) -> None:

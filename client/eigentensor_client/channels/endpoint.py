@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import stamina
 
-from eigentensor import certificates, errors
+from eigentensor import connecting, errors
 from eigentensor.channel import x402
 from eigentensor.channel.calls import (
     CallResponse,
@@ -70,9 +70,7 @@ class Endpoint:
             raise BindingError(f"{url!r} is no URL of an operator", fix="Write https://HOST, as the operator names it.")
         self.url, self._patience = url.rstrip("/"), patience
         timeout = httpx.Timeout(PATIENCE, connect=5)
-        self._http = httpx.Client(
-            base_url=self.url, timeout=timeout, transport=transport, verify=certificates.needed(url)
-        )
+        self._http = connecting.client(url, base_url=self.url, timeout=timeout, transport=transport)
 
     def __enter__(self) -> Self:
         return self

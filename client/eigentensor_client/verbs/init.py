@@ -1,6 +1,7 @@
 """`eigentensor init`: an example to begin with."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,6 +56,6 @@ def show_example(screen: Screen, example: "Example", folder: Path, written: list
         "files": list(map(str, written)),
         "folder": str(folder),
     }
-    enter = "" if folder.resolve() == Path().resolve() else f"cd {folder} && "
+    enter = "" if folder.resolve() == Path().resolve() else f"cd {quote(str(folder))} && "
     rows = [["example", example.what], ["written", ", ".join(fields["files"])]]
     screen.result(fields["schema"], fields, facts([*rows, ["next", enter + example.command]]))

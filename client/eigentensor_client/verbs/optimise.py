@@ -57,11 +57,12 @@ def optimise(
     from eigentensor.planner.plan import Planner
     from eigentensor.runtime import devices
     from eigentensor.runtime.build.database import Database, default_path
-    from eigentensor_client.files import read_inputs, write_whole
+    from eigentensor_client.files import check_places, read_inputs, write_whole
 
+    target = output or Path(Path(source.partition(":")[0]).stem).with_suffix(".program")
+    check_places(target, picture)
     screen, graph, here = Screen(as_json=json), _graph(source), devices.of(device)
     lower(graph).repeatable(max_repeat)  # says now why it cannot be one
-    target = output or Path(Path(source.partition(":")[0]).stem).with_suffix(".program")
     with Database(default_path()) as database:
         meter = Meter(here, Cache(default_folder()), database)
         planner = Planner(graph, meter, tolerance=tolerance, tensors=read_inputs(inputs), most=paths)

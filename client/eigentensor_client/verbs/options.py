@@ -48,7 +48,9 @@ MaxPrice = Annotated[
 Wait = Annotated[
     str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
 ]
-Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds for all of it, posting and connecting too.")]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", min=0, help="Seconds for all of it, posting and connecting too.")
+]
 Retries = Annotated[
     int,
     typer.Option("--retries", min=0, help="How often it is posted again where the escrow came back without a result."),

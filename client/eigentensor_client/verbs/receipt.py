@@ -27,7 +27,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Where to write the
 Outputs = Annotated[Path | None, typer.Option("--outputs", help="A safetensors file that should hold the outputs.")]
 OnChain = Annotated[bool, typer.Option("--chain", help="Hold it to the chain: did it happen, how does it stand now.")]
 Deep = Annotated[bool, typer.Option("--deep", help="Execute the program again, confined, and compare the result.")]
-Seconds = Annotated[float, typer.Option("--timeout", help="Seconds that the execution of --deep may take.")]
+Seconds = Annotated[float, typer.Option("--timeout", min=0, help="Seconds that the execution of --deep may take.")]
 
 
 @app.command()

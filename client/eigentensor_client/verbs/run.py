@@ -47,12 +47,14 @@ def run(
     ONNX models and Python functions become programs first. If the network is `local` and none runs, one is started.
     """
     from eigentensor_client.attempts import Attempts
+    from eigentensor_client.files import check_places
     from eigentensor_client.orders import read_terms, terms_for
     from eigentensor_client.sources import is_uuid
     from eigentensor_client.transfer import bound
     from eigentensor_client.verbs.outputs import show_result
     from eigentensor_client.verbs.planned import plan_lines
 
+    check_places(output, states_output, receipt)
     talk = Screen(as_json=json)
     with within(timeout) as clock, talk.names_waits():
         work = None if is_uuid(execution.program) else read_work(execution)

@@ -72,9 +72,10 @@ def run(
 ) -> None:
     """Pay for the next step and fetch its outputs; the same command goes on with a step that was interrupted."""
     from eigentensor.chain import to_wei
-    from eigentensor_client.files import read_inputs
+    from eigentensor_client.files import check_places, read_inputs
     from eigentensor_client.inputs import read_variables
 
+    check_places(output)
     with within(timeout) as clock, _resumed(network, file, json=json) as (screen, session):
         terms = None
         if max_price is not None:
@@ -98,8 +99,9 @@ def wait(
     json: options.Json = False,
 ) -> None:
     """Wait for the step under way, and until all steps have come so far; write the last one's outputs."""
-    from eigentensor_client.files import write_tensors
+    from eigentensor_client.files import check_places, write_tensors
 
+    check_places(output)
     with within(timeout) as clock, _resumed(network, file, json=json) as (screen, session):
         with screen.work() as bar:
             session.wait(stage, timeout=clock.left(), report=bar)

@@ -44,10 +44,12 @@ def fetch(
     json: options.Json = False,
 ) -> None:
     """Wait for a task, fetch its result and verify it against the chain."""
+    from eigentensor_client.files import check_places
     from eigentensor_client.orders import check_stage
     from eigentensor_client.verbs.outputs import show_result
 
     check_stage(wait)
+    check_places(output, states_output, receipt)
     with within(timeout) as clock, paying(network, json=json) as (screen, client, show):
         with screen.goes_on("the task goes on: the same command takes it up again"), screen.work() as bar:
             current = client.wait(client.task(task), wait, timeout=clock.left(), report=bar)

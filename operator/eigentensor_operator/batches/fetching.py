@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import httpx
 
-from eigentensor import certificates, merkle
+from eigentensor import connecting, merkle
 from eigentensor.chain.keys import limit_recursion
 from eigentensor.channel import Offer, pool_of
 from eigentensor.channel.calls import Quotes
@@ -54,7 +54,7 @@ class Endpoint:
             raise GatewayError(f"{url!r} is no URL of an endpoint", fix="Its operator publishes another one.")
         limit_recursion()  # what it answers may be nested as deep as it likes
         self.store, self._limit, self._url = store, limit, url.rstrip("/")
-        self._http = httpx.Client(timeout=SECONDS, follow_redirects=False, verify=certificates.needed(url))
+        self._http = connecting.client(url, timeout=SECONDS, follow_redirects=False)
 
     def close(self) -> None:
         """Closes its connections."""

@@ -5,6 +5,8 @@ from contextlib import ExitStack, closing, contextmanager
 from math import ceil
 
 from eigentensor.chain import Network, to_wei
+from eigentensor.channel import Offer
+from eigentensor.economics import Parameters, shares
 from eigentensor.errors import ConfigError
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore
@@ -20,27 +22,31 @@ from eigentensor_operator.device import Device
 from eigentensor_operator.node import NodeServer
 from eigentensor_operator.policy import Policy, refuse_defence
 
+#: The most blocks of an epoch, where settings say none: calls wait half of it for their commit.
+EPOCH = 1000
+
 
 @contextmanager
 def call_service(
-    settings: Settings, network: Network, operator: str, key: Signer, gateway: GatewayClient, device: Device
+    settings: Settings, network: Network, operator: str, key: Signer, gateway: GatewayClient, device: Device, delay: int
 ) -> Iterator[CallService]:
     """The calls of an operator, with its programs warm; nothing is served before it is shown what the chain has.
 
-    `key` is the operator's signer's. Raises ConfigError for settings that do not go together, programs that cannot be
-    served, and a ledger of another operator.
+    `key` is the operator's signer's, `delay` the blocks for which its present stake can be slashed. Raises
+    ConfigError for settings that do not go together, programs that cannot be served, and a ledger of another operator.
     """
     deployment = network.deployment
-    domain, decimals = deployment.channels_domain, deployment.token_decimals
-    priced, terms = programs_of(settings, decimals), terms_of(settings, decimals, deployment.parameters.max_exec)
-    offer = offer_of(terms, deployment.parameters, operator, key.address, priced)
+    domain, decimals, p = deployment.channels_domain, deployment.token_decimals, deployment.parameters
+    priced, terms = programs_of(settings, decimals), terms_of(settings, decimals, p, delay)
+    offer = offer_of(terms, p, operator, key.address, priced)
+    check_lifetime(offer, p, delay)
     with ExitStack() as held:
         ledger = held.enter_context(closing(Ledger(settings.call_ledger)))
         ledger.claim(domain, operator)
         served = all_warmed(priced, gateway, held, device)
         check_defence(settings.policy(operator, network), offer.exec, served)
         shelf = LocalStore(settings.data_dir / "calls")
-        service = CallService(domain, deployment.parameters, key, ledger, shelf, served, rules_of(settings))
+        service = CallService(domain, p, key, ledger, shelf, served, rules_of(settings))
         held.enter_context(closing(service))
         service.offer(settled(offer, ledger, domain, service.over()), listed(priced))
         yield service
@@ -53,6 +59,16 @@ def call_server(
     deployment = network.deployment
     where = Where(deployment.channels_domain, deployment.token, ceil(settings.call_seconds), store)
     return NodeServer(calls_app(service, where, draws), *settings.calls_address, service.loop)
+
+
+def check_lifetime(offer: Offer, p: Parameters, delay: int) -> None:
+    """Raises ConfigError for an offer whose batches would hold stake for longer than it is sure to be there, `delay`
+    blocks: the market begins none, and clients would wait for one in vain."""
+    if (held := shares.lifetime(p, offer.exec, offer.epoch)) > delay:
+        raise ConfigError(
+            f"a batch of calls would hold stake for {held} blocks, and EigenLayer lets it go after {delay}",
+            fix=f"Lower CALL_EPOCH, now {offer.epoch}, or CALL_EXEC, now {offer.exec}.",
+        )
 
 
 def check_defence(policy: Policy, exec_: int, served: Iterable[ServedProgram]) -> None:
@@ -77,12 +93,15 @@ def programs_of(settings: Settings, decimals: int) -> list[PricedProgram]:
     ]  # fmt: skip
 
 
-def terms_of(settings: Settings, decimals: int, max_exec: int) -> Terms:
-    """The terms of an offer, in wei and WAD."""
+def terms_of(settings: Settings, decimals: int, p: Parameters, delay: int) -> Terms:
+    """The terms of an offer, in wei and WAD. An epoch of which settings say nothing is as long as stake that can leave
+    after `delay` blocks bears, `EPOCH` at most."""
     amounts = (settings.call_most, settings.call_risk_each, settings.call_risk_all)
     most, risk_each, risk_all = (to_wei(amount, decimals) for amount in amounts)
-    rate, exec_ = to_wei(settings.call_check_rate), settings.call_exec or max_exec
-    return Terms(most, risk_each, risk_all, rate, settings.call_verifiers, exec_, settings.call_epoch)
+    rate, exec_ = to_wei(settings.call_check_rate), settings.call_exec or p.max_exec
+    least = rules_of(settings).reserve + 2  # in a shorter one no call is served
+    epoch = settings.call_epoch or max(least, min(EPOCH, delay - shares.lifetime(p, exec_, 0)))
+    return Terms(most, risk_each, risk_all, rate, settings.call_verifiers, exec_, epoch)
 
 
 def rules_of(settings: Settings) -> Rules:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from eigentensor import certificates
+from eigentensor import connecting
 from eigentensor.chain.answers import FIX, Question, Refusal, read, read_all
 from eigentensor.errors import ChainError, Unreachable
 
@@ -112,8 +112,7 @@ class _Endpoint:
         self.rests_until = 0.0  #: until then others are asked before it
         self.wants_fewer = False  #: until then it is not asked at all
         self._rest = _FIRST
-        verify = certificates.needed(url)
-        self._http = httpx.Client(timeout=timeout, limits=_KEPT, headers=_HEADERS, verify=verify)
+        self._http = connecting.client(url, timeout=timeout, limits=_KEPT, headers=_HEADERS)
         weakref.finalize(self, self._http.close)
 
     def is_well(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from eigentensor import connecting
 from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import ConfigError, NotSigned, SignerAway
 from eigentensor.keccak import keccak
@@ -68,7 +69,10 @@ class Web3Signer:
         try:
             # Signatures are rare, and their caller may be any thread: no connection is kept for the next one.
             url = f"{self._url}/api/v1/eth1/{path}"
-            with httpx.stream(method, url, json=body, timeout=self._timeout, verify=self._context) as response:
+            with (
+                connecting.client(url, timeout=self._timeout, verify=self._context) as http,
+                http.stream(method, url, json=body) as response,
+            ):
                 content = bytearray()
                 for piece in response.iter_bytes():
                     content += piece

@@ -67,6 +67,10 @@ class SignedCall(Object, schema="eigentensor.call-receipt/1"):
     committed: CommittedCall | None = None
     """Where its batch has it; null while that is not known."""
 
+    def __repr__(self) -> str:
+        committed = "" if self.committed is None else ", committed"
+        return f"<SignedCall {self.receipt.index} of channel {self.receipt.channel.hex()[:10]}{committed}>"
+
     @property
     def domain(self) -> Domain:
         """In which everything is signed."""

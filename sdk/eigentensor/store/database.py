@@ -7,21 +7,34 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def opened(path: Path | str, *, timeout: float, durable: bool = True) -> sqlite3.Connection:
+    """A connection for every thread, which waits so many seconds for others and keeps a log of what is written. Raises
+    sqlite3.Error, which names the file."""
+    try:
+        connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise type(error)(f"{path}: {error}") from None
+    return connection
+
+
 class Database:
     """Safe for several threads and processes. Under its `lock` no other thread here reads or writes."""
 
     def __init__(self, path: Path | None, *, durable: bool = True) -> None:
-        """None keeps it in memory. `durable`: what is written outlives a power cut, too."""
+        """None keeps it in memory. `durable`: what is written outlives a power cut, too. Raises sqlite3.Error, which
+        names the file: a command has several."""
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = path
         self.lock = threading.RLock()
-        self._connection = sqlite3.connect(
-            path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
-        )
+        self._connection = opened(path or ":memory:", timeout=60, durable=durable)
         self._connection.row_factory = sqlite3.Row
-        self.rows("PRAGMA journal_mode = WAL")
-        self.rows(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
 
     def close(self) -> None:
         """Closes the file."""

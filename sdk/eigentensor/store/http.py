@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import stamina
 
-from eigentensor import certificates, traces
+from eigentensor import connecting, traces
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
 from eigentensor.talk import waiting_for
 
@@ -27,8 +27,8 @@ class Connection:
 
     def __init__(self, url: str, attempts: int, transport: httpx.BaseTransport | None) -> None:
         self.attempts = attempts
-        timeout, verify = httpx.Timeout(30, connect=5), certificates.needed(url)
-        self.http = httpx.Client(base_url=url, timeout=timeout, transport=transport, verify=verify)
+        timeout = httpx.Timeout(30, connect=5)
+        self.http = connecting.client(url, base_url=url, timeout=timeout, transport=transport)
 
     @property
     def url(self) -> str:
