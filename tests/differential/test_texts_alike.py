@@ -84,6 +84,40 @@ def test_what_texts_have_in_common_is_read_once(name: str, monkeypatch: pytest.M
     assert chats.written(SYSTEM, FIRST, caller="another")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "prompt"), [("llama3", SECOND), pytest.param("gemma3", THIRD, marks=pytest.mark.slow)]
+)
+def test_the_token_after_a_prompt_waits_for_nothing_that_is_kept(
+    name: str, prompt: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is kept is what was there when the prompt was read, whether its text ends then or goes on."""
+    monkeypatch.setattr(models, "CHUNK", CHUNK)
+    chats = Chats(name)
+    chunk = chats.programs.chunk
+
+    async def kept(*, goes_on: bool) -> tuple[list[int], dict[str, bytes], dict[str, bytes]]:
+        prefixes = Prefixes[Any](1 << 20)
+        async with chats.decoding.room() as room:
+            here = Here(chats.decoding, room, "", prefixes)
+            read = writing.reading(CONTEXT, prompt, await here.begin(prompt), chunk, SAMPLING, NAMES)
+            assert read is not None
+            tokens = read.new(await here.write(read))
+            assert prefixes.longest(here._of, prompt, chunk) is None
+            left = {of: array.tobytes() for of, array in room.items()}
+            if goes_on:
+                await here.write(writing.step(CONTEXT, read.last, (), 2, SAMPLING, NAMES))
+                assert left != {of: array.tobytes() for of, array in room.items()}
+            else:
+                await here.end()
+            found = prefixes.longest(here._of, prompt, chunk)
+            assert found is not None and found[0] == len(prompt) // chunk * chunk
+            return tokens, left, {of: array.tobytes() for of, array in found[1].items()}
+
+    tokens, left, there = asyncio.run(kept(goes_on=False))
+    assert there == left
+    assert asyncio.run(kept(goes_on=True)) == (tokens, left, left)
+
+
 @pytest.mark.parametrize("name", ["llama3", pytest.param("gemma3", marks=pytest.mark.slow)])
 def test_chats_that_are_decoded_together_have_the_tokens_of_each_alone(
     name: str, monkeypatch: pytest.MonkeyPatch
