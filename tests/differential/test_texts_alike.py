@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,17 @@ from eigentensor_client import writing
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models import writing as models
 from eigentensor_models.folder import read_network
-from eigentensor_serve.apps.registry import App
+from eigentensor_serve.apps.deployed import Deployed
+from eigentensor_serve.apps.deployment import Parts, deploy_local
+from eigentensor_serve.apps.registry import App, Apps
 from eigentensor_serve.openai import decoding
 from eigentensor_serve.openai.decoding import Decoding
 from eigentensor_serve.openai.here import Here
 from eigentensor_serve.openai.prefixes import Prefixes
 from eigentensor_serve.openai.programs import Programs
+from eigentensor_serve.openai.texts import Writers
+from eigentensor_serve.server import assembled
+from eigentensor_serve.settings import Settings
 from support.vectors.models import FOLDER
 
 CONTEXT, COUNT, CHUNK = 96, 12, 8
@@ -116,6 +122,32 @@ def test_the_token_after_a_prompt_waits_for_nothing_that_is_kept(
     tokens, left, there = asyncio.run(kept(goes_on=False))
     assert there == left
     assert asyncio.run(kept(goes_on=True)) == (tokens, left, left)
+
+
+def test_a_text_that_ends_with_its_prompt_is_known_to_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "CHUNK", CHUNK)
+    monkeypatch.setenv("EIGENTENSOR_CACHE_DIR", str(tmp_path / "blobs"))
+    apps, prompt = Apps(tmp_path), SECOND
+    both = models.programs(read_network(FOLDER / "llama3"), CONTEXT)
+    weights, states, reader = dict(both.writer.weights), dict(both.writer.states), both.reader.program
+    deploy_local(apps, "x", Parts(both.writer.program, weights, states, None, reader=reader))
+
+    async def begun(writers: Writers, programs: Programs) -> int:
+        async with writers.writer(programs, "", None) as writer:
+            position = await writer.begin(prompt)
+            read = writing.reading(CONTEXT, prompt, position, CHUNK, SAMPLING, NAMES)
+            assert read is not None
+            await writer.write(read)
+            return position
+
+    async def twice(deployed: Deployed) -> tuple[int, int]:
+        writers, programs = Writers(deployed), Programs.of(deployed, deployed.app("x"))
+        return await begun(writers, programs), await begun(writers, programs)
+
+    with assembled(Settings(local=True, data=tmp_path)) as service:
+        assert asyncio.run(twice(Deployed(service))) == (0, len(prompt) // CHUNK * CHUNK)
 
 
 @pytest.mark.parametrize("name", ["llama3", pytest.param("gemma3", marks=pytest.mark.slow)])
