@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from eigentensor.errors import ExecutionError, StoreFull
 from eigentensor.graph import GraphBuilder
@@ -67,7 +68,10 @@ def test_an_error_waits_for_no_compiler(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 DTYPES = {"w": DType.BFLOAT16, "v": DType.FLOAT32}
-WEIGHTS = {"w": np.arange(6, dtype=np.uint16).reshape(2, 3), "v": np.arange(3, dtype=np.float32)}
+WEIGHTS: dict[str, NDArray[Any]] = {
+    "w": np.arange(6, dtype=np.uint16).reshape(2, 3),
+    "v": np.arange(3, dtype=np.float32),
+}
 
 
 def weighted() -> Parts:
@@ -126,7 +130,7 @@ def test_who_gives_up_leaves_no_half_of_a_file(tmp_path: Path, monkeypatch: pyte
     store, begun = LocalStore(tmp_path), Event()
 
     def endlessly(*_: object) -> Iterator[bytes]:
-        for _ in range(10_000):
+        for _number in range(100_000):
             yield bytes(64)
             begun.set()
             time.sleep(0.001)
