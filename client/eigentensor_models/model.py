@@ -6,6 +6,7 @@ from pathlib import Path
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.extras import require
 from eigentensor_models import gguf
+from eigentensor_models.early import NOBODY, Early
 from eigentensor_models.encoders import ENCODERS
 from eigentensor_models.encoding import Encoding, encoding
 from eigentensor_models.families import FAMILIES
@@ -14,7 +15,7 @@ from eigentensor_models.gguf_network import network_of
 from eigentensor_models.gguf_text import text_of
 from eigentensor_models.options import Options, read_object
 from eigentensor_models.text import Text, ends_of, read_text
-from eigentensor_models.writing import Made, Programs, idle, programs
+from eigentensor_models.writing import Programs, programs
 
 CONTEXT = 1024  #: tokens that a text may have unless another number is wanted, or the model was made for fewer
 
@@ -41,12 +42,12 @@ def load(
     rows: int | None = None,
     *,
     integer: bool = False,
-    made: Made = idle,
+    early: Early = NOBODY,
 ) -> Model | Encoding:
     """The model in a folder, or in a GGUF file, for texts of so many tokens. With `integer`, its quantised matrices are
     multiplied with integers. Of an encoder, `part` is the half of one that has two, and `rows` how many texts or images
-    it encodes at once, one unless it is said. `made` is told of the programs that write and read, each as soon as it is
-    there.
+    it encodes at once, one unless it is said. `early` is told of the weights and programs of one that writes, of each
+    as soon as it is there.
 
     Raises ConfigError for a configuration, tokenizer or template that is not known or malformed, TensorFileError for
     weights that are, BindingError for a context that the model was not made for, or a part or integers that it does not
@@ -81,7 +82,7 @@ def load(
     if text.template is not None:
         _try(text, path)
     chosen = min(CONTEXT, network.architecture.context) if context is None else context
-    return Model(programs(network, chosen, integer=integer, made=made), text, tuple(ends), chosen)
+    return Model(programs(network, chosen, integer=integer, early=early), text, tuple(ends), chosen)
 
 
 def _try(text: Text, path: Path) -> None:

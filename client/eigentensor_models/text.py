@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "eigentensor.text/1"
 LIMIT = 64 << 20  #: bytes of a tokenizer's file
+NUMBERS = 1 << 32  #: that the library takes: to know which are tokens takes long before the first word of a service
 _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _BEGINNING = json.dumps({"schema": SCHEMA}, separators=(",", ":")).encode()[:-1]
 _PENDING = 8  # tokens whose bytes may be parts of one character
@@ -73,7 +74,7 @@ class Text:
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens without the special ones."""
-        known = [token for token in tokens if 0 <= token < self.size]
+        known = [token for token in tokens if 0 <= token < NUMBERS]  # the library leaves out which are no tokens
         with _named("tokenizer.json makes no text of tokens"):
             text: str = self._library.decode(known, skip_special_tokens=True)
         return text

@@ -1,7 +1,7 @@
 """The programs of a model: one reads the token at a position and writes the next one, one reads a chunk of tokens at
 once (`eigentensor_client.writing`)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from eigentensor.numerics.storage import STORAGE
 from eigentensor.program.model import Program, Role
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models.decoder import Cache, Decoder, Place
+from eigentensor_models.early import NOBODY, Early
 from eigentensor_models.folder import Network
 from eigentensor_models.known import get, key_of, put
 from eigentensor_models.matrices import DEVICE, DTYPES, matrix_of, stand_in
@@ -23,13 +24,7 @@ from eigentensor_models.sampling import allowed, sampled
 
 #: Tokens that are read at once, at most.
 CHUNK = 64
-#: Is told of a program.
-Made = Callable[[Program], None]
 APART = 512  #: positions: rows of so many, or of multiples, would share the same lines of a processor's cache
-
-
-def idle(program: Program) -> None:
-    """Does nothing with a program."""
 
 
 class Writer:
@@ -103,19 +98,21 @@ class Programs:
     reader: GraphProgram
 
 
-def programs(network: Network, context: int, *, integer: bool = False, made: Made = idle) -> Programs:
+def programs(network: Network, context: int, *, integer: bool = False, early: Early = NOBODY) -> Programs:
     """The programs of a model for texts of so many tokens; its weights are mapped, or made as they lie in a program.
     What was captured on this machine before is not captured again. With `integer`, quantised matrices are multiplied
-    with integers. `made` is called with each program as soon as it is there.
+    with integers. `early` is told of the weights before, and of each program as soon as it is there.
 
     Raises BindingError for a context that the model was not made for, or integers that it does not have.
     """
     source = _Source(network, context, integer=integer)
+    arrays, dtypes = ({of: getattr(w, kind) for of, w in source.parts.items()} for kind in ("array", "dtype"))
+    early.weights(arrays, dtypes)
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs((*SAMPLED, *LIMITS))}
     writer = source.program("write", inputs, 1)
-    made(writer.program)
+    early.program(writer.program)
     reader = source.program("read", inputs, min(CHUNK, context))
-    made(reader.program)
+    early.program(reader.program)
     return Programs(writer, reader)
 
 

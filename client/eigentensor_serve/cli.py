@@ -278,12 +278,12 @@ def deploy(
         raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
     if local:
         screen.head("none, on this machine", None)
-        with Ahead() as ahead:
+        with Ahead(there.store) as ahead:
             parts = read_named(
                 program, Here(there.store), weights, states, model, there, context, part, batch, integer=integer,
-                made=ahead,
+                early=ahead,
             )  # fmt: skip
-            parts = with_rows(parts, rows or [])
+            parts = ahead.kept(with_rows(parts, rows or []))
             app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
     else:
         with Client(network, store=there.store) as client:

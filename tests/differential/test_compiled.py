@@ -1,7 +1,8 @@
 """A graph is compiled once and run often; what it keeps and what it gives away never mix."""
 
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -116,11 +117,22 @@ def test_a_compiler_that_fails_is_an_error_that_shows_what_it_said(tmp_path: Pat
 
 def test_what_is_compiled_together_is_the_code_of_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     here = toolchain.local()
-    texts = [here.source(product(m, 7, 9).bodies[0]) for m in (5, 6)]
-    alone = [linked(here.compile(text)) for text in texts]
+    texts = [here.source(product(m, 7, 9).bodies[0]) for m in (5, 6, 8, 10)]
+    texts.insert(1, "int kernel(void) { return 3; }\n")  # begins in another way
+    assert Counter(map(toolchain.beginning, texts)) == {"": 1, toolchain.beginning(texts[0]): 4}
+    alone, commands, run = [linked(here.compile(text)) for text in texts], list[Sequence[str]](), toolchain._run
+
+    def noted(command: Sequence[str], *args: Any, **options: Any) -> Any:
+        commands.append(command)
+        return run(command, *args, **options)
+
     with monkeypatch.context() as patch:
         patch.setattr(toolchain.Toolchain, "compile", None)
+        patch.setattr(toolchain, "_run", noted)
         assert [linked(code) for code in here.compile_all(texts)] == alone
+    assert [("-emit-pch" in command, "-include-pch" in command) for command in commands[-3:]] == [
+        (True, False), (False, True), (False, False),
+    ]  # fmt: skip
     with monkeypatch.context() as patch:
         patch.setattr(toolchain, "_of_files", lambda _: ("false",))
         assert [linked(code) for code in here.compile_all(texts)] == alone

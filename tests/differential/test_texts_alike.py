@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,17 @@ from eigentensor_client import writing
 from eigentensor_client.writing import LIMITS, SAMPLED, Sampling
 from eigentensor_models import writing as models
 from eigentensor_models.folder import read_network
-from eigentensor_serve.apps.registry import App
+from eigentensor_serve.apps.deployed import Deployed
+from eigentensor_serve.apps.deployment import Parts, deploy_local
+from eigentensor_serve.apps.registry import App, Apps
 from eigentensor_serve.openai import decoding
 from eigentensor_serve.openai.decoding import Decoding
 from eigentensor_serve.openai.here import Here
 from eigentensor_serve.openai.prefixes import Prefixes
 from eigentensor_serve.openai.programs import Programs
+from eigentensor_serve.openai.texts import Writers
+from eigentensor_serve.server import assembled
+from eigentensor_serve.settings import Settings
 from support.vectors.models import FOLDER
 
 CONTEXT, COUNT, CHUNK = 96, 12, 8
@@ -82,6 +88,66 @@ def test_what_texts_have_in_common_is_read_once(name: str, monkeypatch: pytest.M
         prompt = [token for part in parts for token in part]
         assert chats.written(prompt) == (position, chats.written(prompt, alone=True)[1]), position
     assert chats.written(SYSTEM, FIRST, caller="another")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt"), [("llama3", SECOND), pytest.param("gemma3", THIRD, marks=pytest.mark.slow)]
+)
+def test_the_token_after_a_prompt_waits_for_nothing_that_is_kept(
+    name: str, prompt: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is kept is what was there when the prompt was read, whether its text ends then or goes on."""
+    monkeypatch.setattr(models, "CHUNK", CHUNK)
+    chats = Chats(name)
+    chunk = chats.programs.chunk
+
+    async def kept(*, goes_on: bool) -> tuple[list[int], dict[str, bytes], dict[str, bytes]]:
+        prefixes = Prefixes[Any](1 << 20)
+        async with chats.decoding.room() as room:
+            here = Here(chats.decoding, room, "", prefixes)
+            read = writing.reading(CONTEXT, prompt, await here.begin(prompt), chunk, SAMPLING, NAMES)
+            assert read is not None
+            tokens = read.new(await here.write(read))
+            assert prefixes.longest(here._of, prompt, chunk) is None
+            left = {of: array.tobytes() for of, array in room.items()}
+            if goes_on:
+                await here.write(writing.step(CONTEXT, read.last, (), 2, SAMPLING, NAMES))
+                assert left != {of: array.tobytes() for of, array in room.items()}
+            else:
+                await here.end()
+            found = prefixes.longest(here._of, prompt, chunk)
+            assert found is not None and found[0] == len(prompt) // chunk * chunk
+            return tokens, left, {of: array.tobytes() for of, array in found[1].items()}
+
+    tokens, left, there = asyncio.run(kept(goes_on=False))
+    assert there == left
+    assert asyncio.run(kept(goes_on=True)) == (tokens, left, left)
+
+
+def test_a_text_that_ends_with_its_prompt_is_known_to_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "CHUNK", CHUNK)
+    monkeypatch.setenv("EIGENTENSOR_CACHE_DIR", str(tmp_path / "blobs"))
+    apps, prompt = Apps(tmp_path), SECOND
+    both = models.programs(read_network(FOLDER / "llama3"), CONTEXT)
+    weights, states, reader = dict(both.writer.weights), dict(both.writer.states), both.reader.program
+    deploy_local(apps, "x", Parts(both.writer.program, weights, states, None, reader=reader))
+
+    async def begun(writers: Writers, programs: Programs) -> int:
+        async with writers.writer(programs, "", None) as writer:
+            position = await writer.begin(prompt)
+            read = writing.reading(CONTEXT, prompt, position, CHUNK, SAMPLING, NAMES)
+            assert read is not None
+            await writer.write(read)
+            return position
+
+    async def twice(deployed: Deployed) -> tuple[int, int]:
+        writers, programs = Writers(deployed), Programs.of(deployed, deployed.app("x"))
+        return await begun(writers, programs), await begun(writers, programs)
+
+    with assembled(Settings(local=True, data=tmp_path)) as service:
+        assert asyncio.run(twice(Deployed(service))) == (0, len(prompt) // CHUNK * CHUNK)
 
 
 @pytest.mark.parametrize("name", ["llama3", pytest.param("gemma3", marks=pytest.mark.slow)])

@@ -59,6 +59,12 @@ def test_an_answer_as_it_comes_is_the_text_of_all_its_tokens(name: str) -> None:
             assert taken(text, tokens) == text.decode(tokens)
 
 
+def test_numbers_that_are_no_tokens_have_no_text(name: str) -> None:
+    text, answer = read_text(FOLDER / name), expected(name)["answer"]
+    beyond = [-1, text.size, 1 << 31, 1 << 32, -(1 << 31)]
+    assert text.decode([number for token in answer for number in (*beyond, token)]) == text.decode(answer)
+
+
 def test_templates_render_what_transformers_renders() -> None:
     rows = json.loads((FOLDER / "templates.json").read_text())
     for name, template, chats in rows["templates"]:

@@ -18,10 +18,10 @@ from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import Plan
 from eigentensor_client.sources import captured, is_captured, read_program
 from eigentensor_client.transfer import Keeper, Part, Report, silent
+from eigentensor_models.early import NOBODY, Early
 from eigentensor_models.encoding import Encoding
 from eigentensor_models.model import Model as LanguageModel
 from eigentensor_models.model import is_model, load
-from eigentensor_models.writing import Made, idle
 from eigentensor_serve.apps.models import Chat, Embeddings, Model, read_model
 from eigentensor_serve.apps.registry import App, Apps, Market
 from eigentensor_serve.rows import Rows
@@ -94,21 +94,21 @@ def read_named(
     batch: int | None = None,
     *,
     integer: bool = False,
-    made: Made = idle,
+    early: Early = NOBODY,
 ) -> Parts:
     """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states, a
     model as people have it its text, too. `context` is how long its texts may be, `integer` how its quantised matrices
-    are multiplied, `part` one of an encoder's, which encodes a `batch` at once. `made` is told of programs as soon as
-    they are there.
+    are multiplied, `part` one of an encoder's, which encodes a `batch` at once. `early` is told of
+    programs as soon as they are there, and of a language model's weights.
 
     Raises CaptureError, ProgramError, too.
     """
     if is_model(program):
         if weights or states or model:
             raise BindingError(f"{program} has weights and a text of its own", fix="Name it alone.")
-        loaded = load(Path(program), context, part, batch, integer=integer, made=made)
+        loaded = load(Path(program), context, part, batch, integer=integer, early=early)
         if isinstance(loaded, Encoding):
-            made(loaded.graph.program)
+            early.program(loaded.graph.program)
             return _encoder(loaded, apps)
         return _language_model(loaded, apps)
     if integer:
@@ -118,10 +118,10 @@ def read_named(
             raise BindingError(f"{program} has no --{option} to choose", fix="Leave it out, or name a model's folder.")
     if not is_captured(program):
         given = read_program(program, keeper)
-        made(given)
+        early.program(given)
         return read_parts(given, weights, states, model, apps)
     graph, _ = captured(program, {}, None if weights is None else Path(weights))
-    made(graph.program)
+    early.program(graph.program)
     parts = read_parts(graph.program, None, states, model, apps)
     return replace(parts, weights=dict(graph.weights), states=parts.states or dict(graph.states))
 

@@ -24,6 +24,7 @@ class Here:
     prompt: Sequence[int] = ()
     stops: tuple[int, ...] = ()
     jobs: list[Job] = field(default_factory=list)
+    read: Step | None = None  # the last one, while it is to be seen whether it is worth keeping
 
     async def begin(self, prompt: Sequence[int]) -> int:
         """As `Writer.begin`: states that have read more will do, too, unless they forget."""
@@ -47,7 +48,11 @@ class Here:
         return self.decoding.programs.writer.max_repeat if stride == 1 else READS
 
     async def write(self, step: Step) -> Values:
-        """The outputs of a step: while others wait for tokens, chunks are read one by one."""
+        """The outputs of a step: while others wait for tokens, chunks are read one by one.
+
+        What a step has read is kept when the next one begins, or at the `end`: its token does not wait for that.
+        """
+        await self.end()
         if step.stride == 1:
             return await self.decoding.write(self.room, step)
         done = 0
@@ -56,10 +61,17 @@ class Here:
             stop = min((stop for stop in self.stops if position < stop < step.last), default=None)
             most = step.repeat if stop is None else (stop - position) // step.stride
             part = step.part(done, min(most, 1) if self.decoding.others else most)
+            await self.end()
             tokens = await self.decoding.read(self.room, part)
-            await self._keep(part)
+            self.read = part
             done += part.repeat
         return tokens
+
+    async def end(self) -> None:
+        """Keeps what is worth it of what was read. To be called when the text ends, while its room is there."""
+        part, self.read = self.read, None
+        if part is not None:
+            await self._keep(part)
 
     async def _keep(self, part: Step) -> None:
         """Remembers the states after whole chunks of the prompt; those that go back, when all of it is read."""

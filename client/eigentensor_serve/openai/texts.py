@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from eigentensor.errors import ChannelError, NotYet, WrongReceipt, WrongResult
 from eigentensor.program import Program, Role
 from eigentensor.reexecution.inputs import load_role
+from eigentensor.runtime.memory.pages import fetched
 from eigentensor_client.steps import in_thread
 from eigentensor_client.writing import Step
 from eigentensor_serve import asking
@@ -179,7 +180,11 @@ class Writers:
             return
         decoding = await self._decoding(programs)
         async with decoding.room() as room:
-            yield Here(decoding, room, caller, self._here)
+            here = Here(decoding, room, caller, self._here)
+            try:
+                yield here
+            finally:
+                await here.end()
 
     async def _decoding(self, programs: Programs) -> Decoding:
         """The programs of an app, compiled; the ones used last stay."""
@@ -195,6 +200,7 @@ class Writers:
 
     def _compiled(self, programs: Programs) -> Decoding:
         weights = self._named(programs.app.weights, programs.writer, Role.WEIGHT)
+        fetched(weights.values())  # while the programs are loaded
         first = self._named(programs.app.states, programs.writer, Role.STATE)
         return Decoding(programs, weights, first, self._turn, self._deployed.service.settings.device)
 

@@ -69,21 +69,21 @@ def save_safetensors(
 
     The same tensors make the same bytes. Not atomic: write to a temporary name what others may see.
     """
-    parts = _parts(tensors, dtypes or {})
-    header = next(parts)  # which what does not fit has none of
+    pieces = parts(tensors, dtypes or {})
+    header = next(pieces)  # which what does not fit has none of
     with path.open("wb") as file:
         file.write(header)
-        for part in parts:
-            file.write(part)
+        for piece in pieces:
+            file.write(piece)
 
 
 def dump_safetensors(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType] | None = None) -> bytes:
     """The bytes of the file that `save_safetensors` writes."""
-    return b"".join(_parts(tensors, dtypes or {}))
+    return b"".join(parts(tensors, dtypes or {}))
 
 
-def _parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType]) -> Iterator[bytes | memoryview]:
-    """A file's bytes: its header, then tensor by tensor."""
+def parts(tensors: Mapping[str, np.ndarray[Any, Any]], dtypes: Mapping[str, DType]) -> Iterator[bytes | memoryview]:
+    """The bytes of the file that `save_safetensors` writes: its header, then tensor by tensor."""
     header: dict[str, Any] = {}
     offset = 0
     # Wide elements come first: then every tensor is aligned to its elements.

@@ -5,10 +5,11 @@ import platform
 import shlex
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -43,6 +44,7 @@ OF_MACHINE = {
     "riscv64": ("-march={}", "-mno-relax"),
 }
 HERE = Path(__file__).parent
+ALIKE = 3  #: texts of which it pays to read what they begin with once
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,18 @@ class Toolchain(Build[Schedule]):
         return done.stdout
 
     def compile_all(self, texts: Sequence[str]) -> list[bytes]:
-        """As `compile`, of several texts by one process: starting it takes a third of what most of them take. What it
-        fails at is compiled text by text, so that an error is of one of them."""
+        """As `compile`, of several texts together: starting clang takes a third of what most of them take, and the
+        beginning that they have in common another third. What it fails at is compiled text by text, so that an error is
+        of one of them."""
         several = _of_files(self.command) if len(texts) > 1 else ()
         if not several:
             return super().compile_all(texts)
-        names = [f"{number}.c" for number in range(len(texts))]
+        alike: dict[str, list[int]] = {}
+        for number, text in enumerate(texts):
+            alike.setdefault(beginning(text), []).append(number)
         with suppress(subprocess.TimeoutExpired, OSError), scratch() as folder:
-            for name, text in zip(names, texts, strict=True):
-                (folder / name).write_text(text)
-            if _run([*several, *names], b"", cwd=str(folder)).returncode == 0:
-                return [(folder / name).with_suffix(".o").read_bytes() for name in names]
+            if all(_together(several, folder, head, {n: texts[n] for n in some}) for head, some in alike.items()):
+                return [(folder / f"{number}.o").read_bytes() for number in range(len(texts))]
         return super().compile_all(texts)
 
     def to_json(self) -> str:
@@ -119,6 +122,31 @@ class Toolchain(Build[Schedule]):
         fields = json.loads(text)
         fields |= {"target": Target(**fields["target"]), "command": tuple(fields["command"])}
         return cls(**fields)
+
+
+@cache
+def _vectors() -> str:
+    return (HERE / "vectors.h").read_text()
+
+
+def beginning(text: str) -> str:
+    """What many texts begin with: their lanes and indices, and the headers."""
+    return "".join(text.partition(_vectors())[:2]) if _vectors() in text else ""
+
+
+def _together(command: Sequence[str], folder: Path, head: str, texts: Mapping[int, str]) -> bool:
+    """Compiles texts that begin with `head` to files of their numbers; whether that succeeded. What some begin with
+    clang reads once."""
+    if head and len(texts) >= ALIKE:
+        (folder / "head.h").write_text(head)
+        precompile = ["c-header" if before == "-x" else "-emit-pch" if word == "-emit-obj" else word
+                      for before, word in pairwise(["", *command])]  # fmt: skip
+        if _run([*precompile, "head.h", "-o", "head.pch"], b"", cwd=str(folder)).returncode:
+            return False
+        command, texts = [*command, "-include-pch", "head.pch"], {n: text[len(head) :] for n, text in texts.items()}
+    for number, text in texts.items():
+        (folder / f"{number}.c").write_text(text)
+    return _run([*command, *(f"{number}.c" for number in texts)], b"", cwd=str(folder)).returncode == 0
 
 
 def _run(command: Sequence[str], text: bytes, cwd: str | None = None) -> "subprocess.CompletedProcess[bytes]":

@@ -1,6 +1,6 @@
 """Arrays that are zero for the most part: a page that was never written takes no memory, and no time to get any."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import gcd
 from typing import Any
 
@@ -23,17 +23,31 @@ def rewrite(target: Array, source: Array, stored: Callable[[Array], Array] = sam
     """
     if target.shape != source.shape or target.dtype != source.dtype or not target.flags.c_contiguous:
         raise ValueError("an array is rewritten with one of its shape and type, in order")
-    old, new = target.reshape(-1), np.ascontiguousarray(source).reshape(-1)
-    count = BLOCK // target.itemsize
-    word = np.dtype(f"u{gcd(target.nbytes, 8)}")  # of which each block has a whole number
-    for start in range(0, target.size, count):
-        there, given = old[start : start + count], new[start : start + count]
+    word = _word(target)
+    for there, given in _blocks(target, source):
         if (there.view(word) != given.view(word)).any():
             there[:] = stored(given)
 
 
 def copied(array: Array) -> Array:
-    """A copy in memory of its own, of which only what is not zero is there."""
+    """A copy in memory of its own, of which only what is not zero is there, or was looked at: to read a page for the
+    first time takes longer than to compare it."""
     copy = np.zeros(array.shape, array.dtype)
-    rewrite(copy, array)
+    word = _word(copy)
+    for there, given in _blocks(copy, array):
+        if given.view(word).any():
+            there[:] = given
     return copy
+
+
+def _blocks(target: Array, source: Array) -> Iterator[tuple[Array, Array]]:
+    """Those of two arrays of a shape and type, the one in order, side by side."""
+    old, new = target.reshape(-1), np.ascontiguousarray(source).reshape(-1)
+    count = BLOCK // target.itemsize
+    for start in range(0, target.size, count):
+        yield old[start : start + count], new[start : start + count]
+
+
+def _word(array: Array) -> np.dtype[Any]:
+    """Integers of which each block has a whole number."""
+    return np.dtype(f"u{gcd(array.nbytes, 8)}")
