@@ -42,11 +42,13 @@ def read(session: Session, operators: Sequence[str], most: int) -> dict[str, Rec
     rows: dict[str, list[Row]] = defaultdict(list)
     connection = session.connection()
     if connection.dialect.name == "postgresql":  # it takes a statement for each operator ten times as long
-        for operator, *row in connection.execute(_OF_ALL, {"who": list(operators), "most": most}).all():
-            rows[operator].append(tuple(row))
+        found = connection.execute(_OF_ALL, {"who": list(operators), "most": most})
+        for operator, price, accepted, committed in found.all():
+            rows[operator].append((price, accepted, committed))
     else:
         for operator in operators:
-            rows[operator] = [tuple(row) for row in connection.execute(_OF_ONE, {"who": operator, "most": most})]
+            found = connection.execute(_OF_ONE, {"who": operator, "most": most})
+            rows[operator] = [(price, accepted, committed) for price, accepted, committed in found]
     return {operator: Recent.of(rows[operator]) for operator in operators}
 
 
