@@ -12,14 +12,12 @@ from starlette.exceptions import HTTPException
 from eigentensor.errors import BlobCorrupt
 from eigentensor.schemas.network import Blob, Upload
 from eigentensor.store import Pieces, parse_name
-from eigentensor.web.bodies import Unfinished
 from eigentensor.web.documents import BINARY, Responses, header, refused, response
 from eigentensor_aggregator import receiving
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.bodies import PieceList, takes
 from eigentensor_aggregator.parts import Name, Parts
 
-_UNFINISHED = 256 << 20  # bytes of pieces that are coming
 _BYTES = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}
 _HEADERS = {
     "ETag": header("The blob root: under its name a blob never changes", '"' + "3f" * 32 + '"'),
@@ -40,7 +38,7 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 def router(parts: Parts) -> APIRouter:
     """The routes about blobs."""
-    routes, unfinished = APIRouter(prefix="/v1/blobs", tags=["blobs"]), Unfinished(_UNFINISHED)
+    routes = APIRouter(prefix="/v1/blobs", tags=["blobs"])
 
     @routes.head("/{name}", include_in_schema=False)
     @routes.get("/{name}", response_class=StreamingResponse, responses=_READ)
@@ -93,7 +91,7 @@ def router(parts: Parts) -> APIRouter:
         blob = parse_name(name)
         if not content_range:
             return _received(await receiving.receive_whole(parts, blob, request))
-        return _received(await receiving.receive_pieces(parts, blob, request, content_range, unfinished))
+        return _received(await receiving.receive_pieces(parts, blob, request, content_range))
 
     return routes
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import as_file, files
 from itertools import islice
-from json import JSONEncoder
 from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
 from alembic.util.exc import CommandError
+from pydantic_core import to_json
 from sqlalchemy import JSON, Connection, Engine, Table, event, insert, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlmodel import Session, create_engine
@@ -21,7 +21,6 @@ Sessions = Callable[[], AbstractContextManager[Session]]
 #: Values that a statement names at once: PostgreSQL takes 65,535, SQLite half as many.
 NAMED = 10_000
 _FEW = 32  # rows of which each may be a statement
-_JSON = JSONEncoder(separators=(",", ":"), check_circular=False)
 _CACHE = 64 << 10  # KiB of pages of a SQLite file that are kept in memory
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ def connect(url: str) -> Engine:
         named = make_url(url)
         if named.drivername == "postgresql":
             named = named.set(drivername="postgresql+psycopg")  # the driver that the extra brings
-        engine = create_engine(named, json_serializer=_JSON.encode)
+        engine = create_engine(named, json_serializer=_text)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigError(
             f"no database is {_shown(url)}: {error}",
@@ -84,28 +83,46 @@ def chunks(names: Iterable[T], size: int = NAMED) -> Iterator[list[T]]:
 
 
 def add_rows(session: Session, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Adds rows, which name the same columns. PostgreSQL gets many of them as one stream: a statement for each costs it
-    and us several times as much."""
+    """Adds rows, which name the same columns. Many of them go by the driver itself, to PostgreSQL as one stream: what
+    else is done for each takes several times as long."""
     connection = session.connection()
-    if connection.dialect.name == "postgresql" and len(rows) > _FEW:
+    driven = connection.dialect.name if len(rows) > _FEW else ""
+    if driven == "postgresql":
         _copy(connection, table, rows)
+    elif driven == "sqlite":
+        marks = ", ".join("?" for _ in rows[0])
+        statement = f"INSERT INTO {_named(connection, table, rows)} VALUES ({marks})"
+        connection.exec_driver_sql(statement, list(_values(table, rows)))
     elif rows:
         connection.execute(insert(table), rows)
 
 
 def _copy(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    columns = [table.c[name] for name in rows[0]]
-    names = ", ".join(connection.dialect.identifier_preparer.format_column(column) for column in columns)
-    statement = f"COPY {connection.dialect.identifier_preparer.format_table(table)} ({names}) FROM STDIN"
-    encoded = [_JSON.encode if isinstance(column.type, JSON) else None for column in columns]
+    statement = f"COPY {_named(connection, table, rows)} FROM STDIN"
     driver: Any = connection.connection.driver_connection
     try:
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            for row in rows:
-                values = zip(row.values(), encoded, strict=True)
-                copy.write_row([value if encode is None else encode(value) for value, encode in values])
+            for values in _values(table, rows):
+                copy.write_row(values)
     except driver.Error as error:
         raise DBAPIError(statement, None, error) from error
+
+
+def _named(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> str:
+    prepared = connection.dialect.identifier_preparer
+    return f"{prepared.format_table(table)} ({', '.join(prepared.format_column(table.c[name]) for name in rows[0])})"
+
+
+def _values(table: Table, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    """What drivers take, row by row, in the order of the columns that the first one names."""
+    written = [name for name in rows[0] if isinstance(table.c[name].type, JSON)]
+    for row in rows:
+        yield tuple({**row, **{name: _text(row[name]) for name in written}}.values() if written else row.values())
+
+
+def _text(value: object) -> str:
+    """JSON, in a third of the time that Python's own encoder takes."""
+    return to_json(value).decode()
 
 
 def _shown(url: str) -> str:

@@ -15,13 +15,14 @@ from eigentensor.merkle import PIECE
 from eigentensor.schemas.network import Deployment, GatewayHealth, Network
 from eigentensor.web import documents, problems
 from eigentensor.web.documents import response
-from eigentensor.web.limits import BodyLimit
+from eigentensor.web.limits import BodyLimit, address
 from eigentensor.web.pages import browsers
 from eigentensor_aggregator import blob_routes, challenge_routes, channel_routes, documentation, pages, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedAsk, SignedOrder
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import Away, StandsBy
 from eigentensor_aggregator.receiving import REQUEST
+from eigentensor_aggregator.uploads import address_of
 
 _JSON_LIMIT = 64 << 10
 _BODIES = 256 << 20  # bytes of all requests that are being read
@@ -60,8 +61,11 @@ def create_app(parts: Parts) -> FastAPI:
     def streams(scope: Scope) -> bool:
         return limit(scope) == REQUEST
 
+    def caller(scope: Scope) -> str:
+        return address_of(address(scope))
+
     app.add_middleware(Traced)
-    app.add_middleware(BodyLimit, limit=limit, total=_BODIES, streams=streams)
+    app.add_middleware(BodyLimit, limit=limit, total=_BODIES, streams=streams, caller=caller)
     return app
 
 

@@ -1,18 +1,17 @@
 """What the gateway says about operators, and what they say about tasks, as JSON. Amounts are strings of wei."""
 
-from collections.abc import Sequence
-from statistics import median_low
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from eigentensor import economics
 from eigentensor.addresses import is_address, to_checksum_address
-from eigentensor.economics.pricing import Ask
 from eigentensor.schemas.network import Lately, Operator
 from eigentensor.task import Life, words
 from eigentensor.task import objects as schemas
 from eigentensor.task.view import text
 from eigentensor_aggregator.queries import OperatorView
+from eigentensor_aggregator.recent import Recent
 from eigentensor_aggregator.standings import Standing
-from eigentensor_aggregator.store import Recent
 from eigentensor_aggregator.tables import DeclineRow, OperatorRow
 
 
@@ -39,7 +38,7 @@ def explanation(
     }
 
 
-def operator(view: OperatorView, standing: Standing | None, ask: Ask | None) -> Operator:
+def operator(view: OperatorView, standing: Standing | None, asks: Mapping[str, Any] | None) -> Operator:
     """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer."""
     row = view.row
     return {
@@ -53,22 +52,20 @@ def operator(view: OperatorView, standing: Standing | None, ask: Ask | None) -> 
         "locked_shares": text(standing.locked if standing else None),
         "tasks": dict(view.executed),
         "lately": lately(view.accepted),
-        "asks": None if ask is None else ask.to_json(),
+        "asks": cast(dict[str, Any] | None, asks),
     }
 
 
-def lately(accepted: Sequence[Recent]) -> Lately | None:
+def lately(accepted: Recent | None) -> Lately | None:
     """Prices and speed of the tasks that an operator accepted last; None where it accepted none."""
-    prices = [one.price for one in accepted]
-    took = [one.committed_at - one.accepted_at for one in accepted if one.committed_at is not None]
-    if not prices:
+    if accepted is None:
         return None
     return {
-        "tasks": len(prices),
-        "lowest_price": str(min(prices)),
-        "median_price": str(median_low(prices)),
-        "highest_price": str(max(prices)),
-        "median_blocks": median_low(took) if took else None,
+        "tasks": accepted.tasks,
+        "lowest_price": str(accepted.lowest),
+        "median_price": str(accepted.median),
+        "highest_price": str(accepted.highest),
+        "median_blocks": accepted.blocks,
     }
 
 

@@ -12,7 +12,8 @@ from eigentensor.channel.pools import ChannelLife, PoolLife
 from eigentensor.task import Life, State
 from eigentensor_aggregator.naming import names_of, names_of_batch
 from eigentensor_aggregator.pools import channel_of, pool_of
-from eigentensor_aggregator.store import PooledBatch, Recent, Store
+from eigentensor_aggregator.recent import Recent
+from eigentensor_aggregator.store import PooledBatch, Store
 from eigentensor_aggregator.tables import (
     SPAN,
     BatchRow,
@@ -35,12 +36,12 @@ _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(Ta
 
 
 class OperatorView(NamedTuple):
-    """An operator, how many of its tasks are in which state, the newest ones that it accepted, and what it was paid
-    for all in wei, without what is less than a gwei of each."""
+    """An operator, how many of its tasks are in which state, what the newest ones that it accepted tell, and what it
+    was paid for all in wei, without what is less than a gwei of each."""
 
     row: OperatorRow
     executed: Mapping[str, int]
-    accepted: Sequence[Recent]
+    accepted: Recent | None
     paid: int
 
 
@@ -169,7 +170,7 @@ class Queries:
         executed, paid = self._executed(which)
         recent = self._store.recent([row.operator for row in rows if row.operator in executed], RECENT)
         return [
-            OperatorView(row, executed.get(row.operator, {}), recent.get(row.operator, ()), paid.get(row.operator, 0))
+            OperatorView(row, executed.get(row.operator, {}), recent.get(row.operator), paid.get(row.operator, 0))
             for row in rows
         ]
 

@@ -10,7 +10,8 @@ from starlette.requests import Request
 
 from eigentensor.errors import EigenTensorError
 from eigentensor.merkle import PIECE
-from eigentensor.web.bodies import Unfinished, pieces
+from eigentensor.web import limits
+from eigentensor.web.bodies import pieces
 from eigentensor_aggregator import uploads
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.parts import Parts
@@ -24,7 +25,7 @@ _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 
 def address_of(request: Request) -> str:
     """By what uploads of this sender are counted."""
-    return uploads.address_of(request.client.host if request.client else "")
+    return uploads.address_of(limits.address(request.scope))
 
 
 async def receive_whole(parts: Parts, blob: str, request: Request) -> Received:
@@ -34,11 +35,8 @@ async def receive_whole(parts: Parts, blob: str, request: Request) -> Received:
     return await run_in_threadpool(parts.blobs.receive, blob, data)
 
 
-async def receive_pieces(
-    parts: Parts, blob: str, request: Request, content_range: str, unfinished: Unfinished
-) -> Received:
-    """Pieces of a declared upload, one after the other. Raises what `Blobs.receive` raises, ServiceBusy where others
-    need the room of a piece that does not come, 400 for a wrong range.
+async def receive_pieces(parts: Parts, blob: str, request: Request, content_range: str) -> Received:
+    """Pieces of a declared upload, one after the other. Raises what `Blobs.receive` raises, 400 for a wrong range.
 
     Those before a wrong one are kept. The body is read to its end in any case: a sender that is still sending would
     not see the answer.
@@ -49,7 +47,7 @@ async def receive_pieces(
     refused: EigenTensorError | None = None
     verified: asyncio.Task[Outcome] | None = None
     try:
-        async for data in pieces(request.stream(), unfinished):
+        async for data in pieces(request.stream()):
             if verified is not None and refused is None:
                 done, refused = await verified
             if refused is None and at + len(data) <= last + 1:
@@ -57,7 +55,7 @@ async def receive_pieces(
                 verified = asyncio.create_task(_verified(parts, blob, data, (at, size), address))
             at += len(data)
             del data  # the next piece may come in half an hour
-    finally:  # also of a sender that is gone the last piece is kept
+    finally:  # also of a sender that is gone, or made room, the last piece is kept
         if verified is not None and refused is None:
             done, refused = await verified
     if refused is not None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import sqlalchemy as sa
 from sqlmodel import Session, SQLModel, col, delete, select
 
 from eigentensor import economics
@@ -15,10 +14,11 @@ from eigentensor.chain import Changes, Deployment, Head
 from eigentensor.channel.life import BatchLife
 from eigentensor.errors import ConfigError
 from eigentensor.task import Event, Life, OperatorJoined, OperatorLeft, SeatsSet, SignerSet
-from eigentensor_aggregator import events, folding, pools
+from eigentensor_aggregator import events, folding, pools, recent
 from eigentensor_aggregator.database import add_rows, chunks, connect
 from eigentensor_aggregator.events import Sent, of_batch
 from eigentensor_aggregator.lead import Lead
+from eigentensor_aggregator.recent import Recent
 from eigentensor_aggregator.tables import BatchRow, Block, EventRow, Meta, OperatorRow, TaskRow
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
@@ -27,25 +27,10 @@ HEADS = 512
 MOST = 8192
 _FOLDED = 2048  # tasks that are folded at a time
 _BLOCKS, _OPERATORS = (SQLModel.metadata.tables[str(of.__tablename__)] for of in (Block, OperatorRow))
-_TASKS = SQLModel.metadata.tables[str(TaskRow.__tablename__)].c
-_RECENT = (
-    sa.select(_TASKS.price, _TASKS.accepted_block, _TASKS.committed_block)
-    .where(_TASKS.executor == sa.bindparam("who"))
-    .order_by(_TASKS.posted_block.desc(), _TASKS.posted_index.desc())
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
 _VERSION = "version of what is known when a session begins"
 
 
 T = TypeVar("T")
-
-
-class Recent(NamedTuple):
-    """What a task that was accepted tells of its executor: the price in wei, and the blocks of both steps."""
-
-    price: int
-    accepted_at: int
-    committed_at: int | None
 
 
 class PooledBatch(NamedTuple):
@@ -119,7 +104,7 @@ class Store:
         self.engine = connect(url)
         self._known: Known[Life] = Known()
         self._batches: Known[PooledBatch] = Known()
-        self._recent: Known[list[Recent]] = Known()
+        self._recent: Known[Recent] = Known()
         self.lead = Lead(self.engine)
         self._followed: Head | None = None
         self._heads: list[Head] | None = None
@@ -284,14 +269,17 @@ class Store:
         self._known.keep({task: life for task, life in read.items() if life is not None}, session.info[_VERSION])
         return {**known, **read}
 
-    def recent(self, operators: Sequence[str], limit: int) -> dict[str, list[Recent]]:
-        """For each operator the tasks that it accepted, newest first, at most `limit`."""
+    def recent(self, operators: Sequence[str], limit: int) -> dict[str, Recent]:
+        """For each operator what the newest tasks that it accepted tell, at most `limit`; none without any."""
         subjects = {_executed_by(operator): operator for operator in operators}
         known = self._recent.of(subjects)
-        with self.session() as session:
-            read = {s: _recent(session, operator, limit) for s, operator in subjects.items() if s not in known}
-            self._recent.keep(read, session.info[_VERSION])
-        return {subjects[subject]: those for subject, those in {**known, **read}.items()}
+        if unknown := [operator for subject, operator in subjects.items() if subject not in known]:
+            with self.session() as session:
+                read = recent.read(session, unknown, limit)
+                found = {_executed_by(operator): one for operator, one in read.items() if one is not None}
+                self._recent.keep(found, session.info[_VERSION])
+            known.update(found)
+        return {subjects[subject]: one for subject, one in known.items()}
 
     # ---- Paid calls ----
 
@@ -356,8 +344,3 @@ def _operator_row(operator: str, happened: Iterable[Event]) -> OperatorRow:
 def _executed_by(operator: str) -> str:
     """Of what an operator did to tasks, beside `changed` subjects."""
     return f"executed by {operator}"
-
-
-def _recent(session: Session, operator: str, limit: int) -> list[Recent]:
-    rows = session.connection().execute(_RECENT, {"who": operator, "most": limit})
-    return [Recent(int(price), accepted, committed) for price, accepted, committed in rows]

@@ -3,8 +3,9 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Response
 from fastapi.responses import JSONResponse
+from pydantic_core import to_json
 
 from eigentensor.chain import Decline, PublishedAsk
 from eigentensor.errors import ChainError, ConfigError, Reverted, TaskError, TaskNotFound
@@ -100,7 +101,7 @@ def router(parts: Parts) -> APIRouter:
         return JSONResponse({"schema": "eigentensor.decline/1"}, HTTPStatus.CREATED)
 
     @routes.get("/operators", responses=response(Operators, "The operators"))
-    def list_operators() -> JSONResponse:
+    def list_operators() -> Response:
         """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state, and
         for which prices and how fast it worked lately."""
         views = parts.queries.operators()
@@ -111,11 +112,12 @@ def router(parts: Parts) -> APIRouter:
         page: Operators = {
             "schema": "eigentensor.operators/1",
             "operators": [
-                operators.operator(one, standings.get(one.row.operator), parts.asks.of(one.row.operator))
+                operators.operator(one, standings.get(one.row.operator), parts.asks.listed(one.row.operator))
                 for one in views
             ],
         }
-        return JSONResponse(page)
+        # Of a thousand operators Python's own encoder takes four times as long.
+        return Response(to_json(page), media_type="application/json")
 
     @routes.put(
         "/operators/{operator}/asks",

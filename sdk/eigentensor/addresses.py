@@ -20,16 +20,13 @@ def is_checksum_address(value: Any) -> bool:
     return is_address(value) and value == to_checksum_address(value)
 
 
+@lru_cache(8192)
 def to_checksum_address(address: str | bytes) -> str:
     """An address, as text or as 20 bytes, with 0x and its checksum. Raises ValueError for what is none."""
     text = address if isinstance(address, str) else address.hex()
     if not is_address(text):
         raise ValueError(f"{address!r} is no address")
-    return _checksummed(text.lower().removeprefix("0x"))
-
-
-@lru_cache(4096)
-def _checksummed(digits: str) -> str:
-    """The accounts of a market are few, and are named again and again."""
+    # Kept, since the accounts of a market are few, and are named again and again.
+    digits = text.lower().removeprefix("0x")
     hashed = keccak(digits.encode()).hex()
     return "0x" + "".join(c.upper() if int(h, 16) >= _HIGH else c for c, h in zip(digits, hashed, strict=False))

@@ -39,7 +39,9 @@ def test_both_databases_remember_the_same(database: str) -> None:
                 store.apply(changes)
         whole, streamed = map(rows_of, stores)
         assert whole == streamed
-        assert len(whole["events"]) == len(happened) and len(whole["operators"]) == CROWD.operators
+        everybody = [CROWD.operator(number) for number in range(CROWD.operators)]
+        told_of, together = (store.recent(everybody, 3) for store in stores)
+        assert told_of == together and max(one.tasks for one in told_of.values()) == 3
         for store in stores:
             with pytest.raises(DBAPIError):
                 store.apply(Changes(None, again, heads[-1:], complete=True))

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigentensor.errors import ServiceBusy
 from eigentensor.merkle import PIECE
-from eigentensor.web.bodies import Unfinished, pieces
+from eigentensor.web.bodies import pieces
 
 SIZES = st.integers(0, 3 * PIECE) | st.sampled_from([0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE])
 
@@ -75,34 +74,3 @@ def test_a_sender_that_rests_keeps_no_more_than_it_has_sent_of_a_piece() -> None
         assert asyncio.run(run()) < PIECE // 4
     finally:
         tracemalloc.stop()
-
-
-def test_pieces_that_began_first_make_room_for_those_that_come() -> None:
-    """Of three that rest the first is given up for one that sends, and the others go on."""
-    unfinished, over = Unfinished(3 * PIECE), asyncio.Event()
-
-    async def slow(begun: asyncio.Event) -> AsyncIterator[bytes]:
-        yield bytes(PIECE - 1)
-        begun.set()
-        await over.wait()
-        yield b"?"
-
-    async def receive(stream: AsyncIterator[bytes]) -> int:
-        return sum([len(piece) async for piece in pieces(stream, unfinished)])
-
-    async def fast() -> AsyncIterator[bytes]:
-        for _ in range(8):
-            yield bytes(PIECE // 2)
-
-    async def run() -> list[object]:
-        resting = []
-        for _ in range(3):
-            begun = asyncio.Event()
-            resting.append(asyncio.create_task(receive(slow(begun))))
-            await begun.wait()
-        sent = await receive(fast())
-        over.set()
-        return [sent, *await asyncio.gather(*resting, return_exceptions=True)]
-
-    sent, first, *others = asyncio.run(run())
-    assert isinstance(first, ServiceBusy) and (sent, others) == (4 * PIECE, [PIECE, PIECE])

@@ -17,7 +17,8 @@ from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.events import Sent
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import RECENT, Queries
-from eigentensor_aggregator.store import HEADS, Recent, Store
+from eigentensor_aggregator.recent import Recent
+from eigentensor_aggregator.store import HEADS, Store
 from eigentensor_aggregator.tables import TaskRow
 from eigentensor_aggregator.watch.machine import Act, Verdict
 from support.stories.crowd import Crowd, served, told
@@ -166,5 +167,5 @@ def test_counts_and_what_operators_did_of_late_are_those_of_the_rows(store: Stor
             assert view.executed == Counter(row.state for row in own)
             assert view.paid == sum(row.paid_gwei or 0 for row in own) * 10**9
             lives = [life for row in own[:RECENT] if (life := store.task(row.task)) is not None]
-            assert view.accepted == [Recent(v.price, v.accepted_at, v.committed_at) for v in lives]  # type: ignore[arg-type]
+            assert view.accepted == Recent.of((str(v.price), v.accepted_at or 0, v.committed_at) for v in lives)
             assert queries.operator(view.row.operator) == view

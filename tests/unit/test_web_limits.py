@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from eigentensor.merkle import PIECE
 from eigentensor.web import limits
+from eigentensor.web.bodies import pieces
 from eigentensor.web.limits import BodyLimit
 
 LIMIT, TOTAL = 100, 400
@@ -65,9 +67,6 @@ def test_open_bodies_have_a_bound_together_and_those_of_one_caller_half_of_it() 
         late = Sender(app, "a")  # which has its half
         await late.give(bytes(1))
         assert (late.status, late.problem["code"]) == (503, "ServiceBusy")
-        stream = Sender(app, "a", "/stream")
-        await stream.give(bytes(LIMIT), more=False)
-        assert stream.status == 200, "what is not kept counts for nothing"
         await open_[0].give(b"", more=False)
         assert open_[0].status == 200
         open_[2].answer.cancel()  # its sender is gone
@@ -88,16 +87,16 @@ def test_who_trickles_makes_room_for_who_sends() -> None:
 
     async def story() -> None:
         app = limited()
-        slow = [Sender(app, caller) for caller in "aabb"]
+        slow = [Sender(app, caller) for caller in "abbc"]
         for sender in slow:
             await sender.give(bytes(LIMIT))
         for number in range(2):
-            late = Sender(app, "c")
+            late = Sender(app, "d")
             await late.give(bytes(LIMIT), more=False)
             assert late.status == 200
-            assert not number or slow[0].problem["code"] == "ServiceBusy"
-        assert [sender.status for sender in slow] == [503, 0, 0, 0]
-        assert slow[0].answer.done() and not slow[0].answer.cancelled()
+            assert not number or slow[1].problem["code"] == "ServiceBusy"
+        assert [sender.status for sender in slow] == [0, 503, 0, 0]
+        assert slow[1].answer.done() and not slow[1].answer.cancelled()
         for sender in slow:
             sender.answer.cancel()
 
@@ -129,6 +128,61 @@ def test_a_body_that_is_there_whole_makes_no_room() -> None:
     asyncio.run(story())
 
 
+def test_a_stream_has_no_more_in_memory_than_the_piece_that_is_coming() -> None:
+    """Pieces of three that rest begin one after the other; the one that began first makes room for one that sends,
+    however many pieces that has, and the others go on."""
+
+    async def streams(scope: Scope, receive: Receive, send: Send) -> None:
+        size = sum([len(piece) async for piece in pieces(Request(scope, receive).stream())])
+        await PlainTextResponse(str(size))(scope, receive, send)
+
+    async def story() -> None:
+        app = BodyLimit(streams, lambda _: 16 * PIECE, 6 * PIECE, lambda _: True)
+        slow = [Sender(app, caller) for caller in "aaabbb"]
+        for sender in slow:
+            await sender.give(bytes(PIECE - 1))
+        await slow[0].give(bytes(2))  # what it had is a whole piece: of those that are coming its next began last
+        await slow[0].give(bytes(PIECE - 2))
+        fast = Sender(app, "c")
+        for _ in range(4):
+            await fast.give(bytes(PIECE // 2))
+            await fast.give(bytes(PIECE))
+        await fast.give(b"", more=False)
+        assert fast.status == 200
+        assert [sender.status for sender in slow] == [0, 503, 0, 0, 0, 0]
+        for sender in slow[:1] + slow[2:]:
+            await sender.give(b"", more=False)
+            assert sender.status == 200
+
+    asyncio.run(story())
+
+
+def test_a_stream_makes_no_room_while_a_piece_of_it_is_worked_on() -> None:
+    """It would be ended in the middle of that: only one of which more is waited for is."""
+
+    async def story() -> None:
+        done = asyncio.Event()
+
+        async def works(scope: Scope, receive: Receive, send: Send) -> None:
+            async for _ in Request(scope, receive).stream():
+                await done.wait()
+            await PlainTextResponse("done")(scope, receive, send)
+
+        app = BodyLimit(works, lambda _: LIMIT, TOTAL, lambda _: True)
+        busy = [Sender(app, caller) for caller in "aabb"]
+        for sender in busy:
+            await sender.give(bytes(LIMIT))
+        late = Sender(app, "c")
+        await late.give(bytes(1))
+        assert (late.status, [sender.status for sender in busy]) == (503, [0] * 4)
+        done.set()
+        for sender in busy:
+            await sender.give(b"", more=False)
+            assert sender.status == 200
+
+    asyncio.run(story())
+
+
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 60), max_size=4), st.booleans()), max_size=20)
 )
@@ -144,15 +198,15 @@ def test_whatever_callers_send_no_more_is_held_and_nothing_stays(
             for size in sizes:
                 if not sender.answer.done():
                     await sender.give(bytes(size))
-                most = max(most, sum(app._held.values()))
-                assert all(held <= TOTAL // 2 for held in app._held.values())
+                most = max(most, app._held)
+                assert all(held <= TOTAL // 2 for held in app._held_by.values())
             if ends and not sender.answer.done():
                 await sender.give(b"", more=False)
         assert most <= TOTAL
         for sender in senders:
             sender.answer.cancel()
         await asyncio.gather(*(sender.answer for sender in senders), return_exceptions=True)
-        assert not app._held and not app._bodies
+        assert not app._held and not app._held_by and not app._bodies
 
     asyncio.run(story())
 

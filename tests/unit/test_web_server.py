@@ -20,17 +20,18 @@ SLOW = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 
 
 async def counting(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers with the number of bytes that it got, or with many pieces."""
+    """Answers with the number of bytes that it got, with those of each part, or with many pieces."""
     if scope["path"] == "/pieces":
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for piece in PIECES:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body"})
         return
-    size = 0
-    async for data in Request(scope, receive).stream():
-        size += len(data)
-    await PlainTextResponse(str(size))(scope, receive, send)
+    sizes = [len(data) async for data in Request(scope, receive).stream()]
+    if scope["path"] == "/parts":
+        await PlainTextResponse(" ".join(map(str, filter(None, sizes))))(scope, receive, send)
+        return
+    await PlainTextResponse(str(sum(sizes)))(scope, receive, send)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,18 @@ def test_bodies_with_and_without_a_length_arrive_whole(port: int) -> None:
     with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
         assert http.put("/", content=data).text == str(len(data))
         assert http.put("/", content=(data[i : i + 999] for i in range(0, len(data), 999))).text == str(len(data))
+
+
+def test_whoever_reads_a_body_that_comes_byte_by_byte_is_not_woken_for_each(port: int) -> None:
+    """Nor kept waiting for its end."""
+    size = 2100
+    with connected(port, b"PUT /parts HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(size):
+            connection.sendall(b"?")
+        answer = connection.recv(1 << 16)
+    parts = list(map(int, answer.splitlines()[-1].split()))
+    assert parts[0] >= 1024 and sum(parts) == size and len(parts) <= 3
 
 
 def test_head_and_body_of_an_answer_come_together(port: int) -> None:

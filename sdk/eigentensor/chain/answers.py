@@ -9,10 +9,8 @@ from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import ChainError
 
 FIX = "Check the rpc_url in the network file: it is to name a node's JSON-RPC, and no other service."
-_QUANTITY, _DATA, _WORD, _ADDRESS = (
-    re.compile(rf"0x{digits}")
-    for digits in ("[0-9a-fA-F]{1,64}", "(?:[0-9a-fA-F]{2})*", "[0-9a-fA-F]{64}", "[0-9a-fA-F]{40}")
-)
+_QUANTITY, _ADDRESS = (re.compile(rf"0x{digits}") for digits in ("[0-9a-fA-F]{1,64}", "[0-9a-fA-F]{40}"))
+_WORD = 32  # bytes
 _SHOWN = 80  # characters
 
 #: Reads a part of an answer. Raises ValueError for what has another form.
@@ -49,6 +47,22 @@ def _text(digits: re.Pattern[str], value_of: Callable[[str], Any]) -> Form:
     return read
 
 
+def _data(value: Any) -> bytes:
+    if not isinstance(value, str) or value[:2] != "0x":
+        raise ValueError(value)
+    data = bytes.fromhex(value[2:])
+    if 2 * len(data) + 2 != len(value):  # there are spaces, which Python skips
+        raise ValueError(value)
+    return data
+
+
+def _word(value: Any) -> bytes:
+    data = _data(value)
+    if len(data) != _WORD:
+        raise ValueError(value)
+    return data
+
+
 def _many(item: Form) -> Form:
     def read(value: Any) -> list[Any]:
         if not isinstance(value, list):
@@ -83,12 +97,7 @@ def _some(form: Form) -> Form:
     return read
 
 
-def _bytes(text: str) -> bytes:
-    return bytes.fromhex(text[2:])
-
-
 _quantity = _text(_QUANTITY, lambda text: int(text, 16))
-_data, _word = _text(_DATA, _bytes), _text(_WORD, _bytes)
 _address = _text(_ADDRESS, to_checksum_address)
 _HEADER = {
     **dict.fromkeys(

@@ -28,6 +28,7 @@ SILENCE = 30.0  #: seconds in which a head is complete, or some of a body comes
 LEAST = 16 << 10  #: bytes of a body that are some
 PATIENCE = 3.0  #: seconds in which what a service stands on answers, or is away
 ENDLESS = "eigentensor.endless"  #: what a request's scope has whose answer ends when its caller goes, or the server
+_FEW = 1 << 10  # bytes of a body that wait for more: to wake whoever reads them costs as much for one as for all
 _WAITING = 1 << 14  # bytes of an answer that wait for others at most
 _GRACE = 10  # seconds that requests get to end when the server does
 
@@ -135,6 +136,7 @@ class _Connection(HttpToolsProtocol):
     patience: float
     _beside = 0  # bytes since the last one of a body
     _came = 0  # bytes of a body since it last had some more time
+    _few = b""  # of a body, which nobody has been told of yet
     _until: float | None  # when it must have gone on, if this is a client's turn
     _timer: TimerHandle
 
@@ -164,7 +166,7 @@ class _Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._came = 0
+        self._came, self._few = 0, b""
         self._expect_more()
 
     def on_body(self, body: bytes) -> None:
@@ -173,14 +175,22 @@ class _Connection(HttpToolsProtocol):
         if self._came >= LEAST:
             self._came = 0
             self._expect_more()
-        super().on_body(body)
+        self._few += body
+        if len(self._few) >= _FEW:
+            self._tell()
 
     def on_message_complete(self) -> None:
         self._beside, self._until = 0, None
+        self._tell()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(HTTPStatus.BAD_REQUEST, msg)
+
+    def _tell(self) -> None:
+        few, self._few = self._few, b""
+        if few:
+            super().on_body(few)
 
     def _expect_more(self) -> None:
         self._until = self.loop.time() + self.patience
