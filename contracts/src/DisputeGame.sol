@@ -15,7 +15,6 @@ import {Claim, FINAL, IReferee, Point, Shape} from "./interfaces/IReferee.sol";
 import {Order} from "./interfaces/ITaskMarket.sol";
 import {Moves} from "./libraries/Moves.sol";
 import {Patterns} from "./libraries/Patterns.sol";
-import {Positions} from "./libraries/Positions.sol";
 
 /// @title Disputes between a task's executor and its challengers
 contract DisputeGame is IDisputeGame {
@@ -61,7 +60,8 @@ contract DisputeGame is IDisputeGame {
         bytes32[] calldata children,
         bytes32[] calldata path
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Publish);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Publish);
         if (market.taskOf(order) != p.task) revert WrongOrder(p.task);
         bytes32 outputs = market.outputsRootOf(p.task);
         uint256 calls = referee.calls(order.program, header, recordsRoot) * order.repeat;
@@ -84,7 +84,8 @@ contract DisputeGame is IDisputeGame {
     function descend(uint256 gameId, bytes32[10] calldata position, uint256 levels, bytes32[] calldata children)
         external
     {
-        Position memory p = _begin(gameId, position, Phase.Tree, Phase.Trace);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Tree, Phase.Trace);
         Moves.descend(p, levels, children);
         _go(gameId, p, abi.encode(children));
     }
@@ -97,7 +98,8 @@ contract DisputeGame is IDisputeGame {
         bytes32[] calldata outputs,
         bytes32[] calldata states
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Outputs);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Outputs);
         _check(p, claim);
         Moves.showOutputs(p, claim.outputs, outputs, states);
         _go(gameId, p, abi.encode(outputs, states));
@@ -107,14 +109,16 @@ contract DisputeGame is IDisputeGame {
     function showLeaf(uint256 gameId, bytes32[10] calldata position, bytes calldata leaf, bytes calldata results)
         external
     {
-        Position memory p = _begin(gameId, position, Phase.Leaf);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Leaf);
         Moves.showLeaf(p, leaf, results);
         _go(gameId, p, abi.encode(leaf, results));
     }
 
     /// @inheritdoc IDisputeGame
     function claimBorders(uint256 gameId, bytes32[10] calldata position, bytes calldata values) external {
-        Position memory p = _begin(gameId, position, Phase.Borders);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Borders);
         Moves.claimBorders(p, values);
         _go(gameId, p, abi.encode(values));
     }
@@ -131,7 +135,8 @@ contract DisputeGame is IDisputeGame {
         bytes calldata proof,
         Descent calldata descent
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Call);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         _check(p, claim);
         Shape memory shape = referee.call(claim, number, root, proof);
         if (Moves.pickCall(p, number, root, shape, descent)) _end(gameId, p, true, Reason.Determined);
@@ -142,14 +147,16 @@ contract DisputeGame is IDisputeGame {
     function collect(uint256 gameId, bytes32[10] calldata position, Claim calldata claim, bytes calldata proof)
         external
     {
-        Position memory p = _begin(gameId, position, Phase.Call);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         _check(p, claim);
         _end(gameId, p, referee.collect(claim, proof) != claim.outputs, Reason.Collect);
     }
 
     /// @inheritdoc IDisputeGame
     function askOutputs(uint256 gameId, bytes32[10] calldata position) external {
-        Position memory p = _begin(gameId, position, Phase.Call);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         p.phase = Phase.Outputs;
         _go(gameId, p, "");
     }
@@ -163,7 +170,8 @@ contract DisputeGame is IDisputeGame {
         bytes32 other,
         bytes calldata proof
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Result);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Result);
         _check(p, claim);
         (uint256 results, bool isState, bytes32 leaf) = referee.result(claim, shown.index, proof);
         bool isWrong = Moves.judgeResult(p, claim.outputs, shown, other, results, isState, leaf);
@@ -174,7 +182,8 @@ contract DisputeGame is IDisputeGame {
     function judgeCall(uint256 gameId, bytes32[10] calldata position, Claim calldata claim, OneShot calldata shot)
         external
     {
-        Position memory p = _begin(gameId, position, Phase.Call);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         Shape memory shape = referee.call(claim, shot.number, shot.root, shot.proof);
         Moves.pickCall(p, shot.number, shot.root, shape, shot.descent);
         Moves.pickFinal(p, shot.element, shot.leaf);
@@ -183,7 +192,8 @@ contract DisputeGame is IDisputeGame {
 
     /// @inheritdoc IDisputeGame
     function pickNode(uint256 gameId, bytes32[10] calldata position, Descent calldata descent) external {
-        Position memory p = _begin(gameId, position, Phase.Node, Phase.Call);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Node, Phase.Call);
         Moves.pickNode(p, descent);
         _go(gameId, p, "");
     }
@@ -196,7 +206,8 @@ contract DisputeGame is IDisputeGame {
         uint8 reduction,
         bytes calldata kernel
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Element);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Element);
         (uint256 length, uint256 identity) = (0, 0);
         if (reduction != FINAL) {
             if (keccak256(kernel) != p.kernel) revert IReferee.WrongKernel(keccak256(kernel), p.kernel);
@@ -209,7 +220,8 @@ contract DisputeGame is IDisputeGame {
 
     /// @inheritdoc IDisputeGame
     function pickSpan(uint256 gameId, bytes32[10] calldata position, uint256 span, bytes calldata values) external {
-        Position memory p = _begin(gameId, position, Phase.Span);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Span);
         Moves.pickSpan(p, span, values);
         _go(gameId, p, "");
     }
@@ -222,7 +234,8 @@ contract DisputeGame is IDisputeGame {
         Claim calldata claim,
         bytes calldata witness
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Element);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Element);
         (, bytes memory results) = Moves.pickReduction(p, entry, FINAL, 0, 0);
         _judge(gameId, p, claim, results, witness);
     }
@@ -237,7 +250,8 @@ contract DisputeGame is IDisputeGame {
         bytes calldata results,
         bytes calldata witness
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Span);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Span);
         Moves.pickSpan(p, span, values);
         if (p.phase != Phase.Verdict) revert WrongPhase(Phase.Verdict, p.phase);
         _judge(gameId, p, claim, results, witness);
@@ -253,7 +267,8 @@ contract DisputeGame is IDisputeGame {
         bytes calldata results,
         bytes calldata witness
     ) external {
-        Position memory p = _load(gameId, position);
+        Position memory p;
+        _load(p, gameId, position);
         if (p.phase != Phase.Verdict) revert WrongPhase(Phase.Verdict, p.phase);
         Moves.spend(p, block.number);
         _judge(gameId, p, claim, results, witness);
@@ -261,7 +276,8 @@ contract DisputeGame is IDisputeGame {
 
     /// @inheritdoc IDisputeGame
     function timeout(uint256 gameId, bytes32[10] calldata position) external {
-        Position memory p = _load(gameId, position);
+        Position memory p;
+        _load(p, gameId, position);
         (uint256 passed, uint256 left) = Moves.clock(p, block.number);
         if (passed < left) revert ClockNotOver(passed, left);
         _end(gameId, p, Moves.isExecutors(p.phase), Reason.Clock);
@@ -271,23 +287,25 @@ contract DisputeGame is IDisputeGame {
 
     /// @dev INVARIANT 31: a position is one of this game, and of no other. What has this hash was packed here: its fields
     /// are well-formed, and the bits between them zero.
-    function _load(uint256 gameId, bytes32[10] calldata position) private view returns (Position memory) {
-        bytes32[10] memory packed = position;
+    function _load(Position memory p, uint256 gameId, bytes32[10] calldata position) private view {
+        bytes32[10] memory packed;
+        assembly ("memory-safe") {
+            calldatacopy(packed, position, POSITION)
+        }
         if (positionOf[gameId] != _hash(gameId, packed)) revert WrongPosition(gameId);
-        return Positions.unpack(packed);
+        p.read(packed);
     }
 
-    function _begin(uint256 gameId, bytes32[10] calldata position, Phase phase) private view returns (Position memory) {
-        return _begin(gameId, position, phase, phase);
+    function _begin(Position memory p, uint256 gameId, bytes32[10] calldata position, Phase phase) private view {
+        _begin(p, gameId, position, phase, phase);
     }
 
     /// @dev The position, in one of two phases of one side, with the mover's clock stopped; only the mover comes through.
-    function _begin(uint256 gameId, bytes32[10] calldata position, Phase phase, Phase other)
+    function _begin(Position memory p, uint256 gameId, bytes32[10] calldata position, Phase phase, Phase other)
         private
         view
-        returns (Position memory p)
     {
-        p = _load(gameId, position);
+        _load(p, gameId, position);
         if (p.phase != phase && p.phase != other) revert WrongPhase(phase, p.phase);
         address player = Moves.isExecutors(phase) ? p.executor : p.challenger;
         // INVARIANT 26: nobody else spends a player's move.

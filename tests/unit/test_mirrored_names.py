@@ -38,7 +38,7 @@ MIRRORED: dict[str, tuple[tuple[ModuleType | type, ...], dict[str, str]]] = {
         (rules, trees, results),
         {"methods of Position and Phase": "isExecutors spend clock", "a part of `_judge_call`": "pickFinal"},
     ),
-    "Positions": ((position.Position,), {}),
+    "Positions": ((position.Position,), {"`unpack` into memory that is there": "read"}),
     "Claims": ((proof,), {}),
     "Step": ((step,), {"`length_of` and `identity_of` at once": "reductionOf"}),
     "Patterns": ((step, encoding), {"of types": "size sizeOfAll", "of many": "check"}),

@@ -42,6 +42,11 @@ library Positions {
 
     /// @notice The inverse. The 16 bits that are no field's are not read: only words that were packed are some game's.
     function unpack(bytes32[10] memory words) internal pure returns (Position memory p) {
+        read(p, words);
+    }
+
+    /// @notice Unpacks into a position that is there: each one that a function returns is written twice.
+    function read(Position memory p, bytes32[10] memory words) internal pure {
         assembly ("memory-safe") {
             mstore(p, mload(words))
             let word := mload(add(words, 0x20))
