@@ -18,8 +18,8 @@ import {Patterns} from "./libraries/Patterns.sol";
 
 /// @title Disputes between a task's executor and its challengers
 contract DisputeGame is IDisputeGame {
-    /// @dev Bytes of a position: its fields have a word each.
-    uint256 private constant POSITION = 26 * 32;
+    /// @dev Bytes of a packed position.
+    uint256 private constant POSITION = 10 * 32;
 
     /// @inheritdoc IDisputeGame
     IDisputeMarket public immutable market;
@@ -43,8 +43,9 @@ contract DisputeGame is IDisputeGame {
         p.executorLeft = p.challengerLeft = clock;
         p.since = uint32(block.number);
         gameId = ++games;
-        positionOf[gameId] = _hash(gameId, p);
-        emit Opened(gameId, task, challenger, p);
+        bytes32[10] memory packed = p.pack();
+        positionOf[gameId] = _hash(gameId, packed);
+        emit Opened(gameId, task, challenger, packed);
     }
 
     // ---- The executor ----
@@ -52,14 +53,15 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function publish(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Order calldata order,
         bytes32 header,
         bytes32 recordsRoot,
         bytes32[] calldata children,
         bytes32[] calldata path
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Publish);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Publish);
         if (market.taskOf(order) != p.task) revert WrongOrder(p.task);
         bytes32 outputs = market.outputsRootOf(p.task);
         uint256 calls = referee.calls(order.program, header, recordsRoot) * order.repeat;
@@ -79,8 +81,11 @@ contract DisputeGame is IDisputeGame {
     }
 
     /// @inheritdoc IDisputeGame
-    function descend(uint256 gameId, Position calldata position, uint256 levels, bytes32[] calldata children) external {
-        Position memory p = _begin(gameId, position, position.phase == Phase.Trace ? Phase.Trace : Phase.Tree);
+    function descend(uint256 gameId, bytes32[10] calldata position, uint256 levels, bytes32[] calldata children)
+        external
+    {
+        Position memory p;
+        _begin(p, gameId, position, Phase.Tree, Phase.Trace);
         Moves.descend(p, levels, children);
         _go(gameId, p, abi.encode(children));
     }
@@ -88,29 +93,32 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function showOutputs(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         bytes32[] calldata outputs,
         bytes32[] calldata states
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Outputs);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Outputs);
         _check(p, claim);
         Moves.showOutputs(p, claim.outputs, outputs, states);
         _go(gameId, p, abi.encode(outputs, states));
     }
 
     /// @inheritdoc IDisputeGame
-    function showLeaf(uint256 gameId, Position calldata position, bytes calldata leaf, bytes calldata results)
+    function showLeaf(uint256 gameId, bytes32[10] calldata position, bytes calldata leaf, bytes calldata results)
         external
     {
-        Position memory p = _begin(gameId, position, Phase.Leaf);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Leaf);
         Moves.showLeaf(p, leaf, results);
         _go(gameId, p, abi.encode(leaf, results));
     }
 
     /// @inheritdoc IDisputeGame
-    function claimBorders(uint256 gameId, Position calldata position, bytes calldata values) external {
-        Position memory p = _begin(gameId, position, Phase.Borders);
+    function claimBorders(uint256 gameId, bytes32[10] calldata position, bytes calldata values) external {
+        Position memory p;
+        _begin(p, gameId, position, Phase.Borders);
         Moves.claimBorders(p, values);
         _go(gameId, p, abi.encode(values));
     }
@@ -120,14 +128,15 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function pickCall(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         uint32 number,
         bytes32 root,
         bytes calldata proof,
         Descent calldata descent
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Call);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         _check(p, claim);
         Shape memory shape = referee.call(claim, number, root, proof);
         if (Moves.pickCall(p, number, root, shape, descent)) _end(gameId, p, true, Reason.Determined);
@@ -135,15 +144,19 @@ contract DisputeGame is IDisputeGame {
     }
 
     /// @inheritdoc IDisputeGame
-    function collect(uint256 gameId, Position calldata position, Claim calldata claim, bytes calldata proof) external {
-        Position memory p = _begin(gameId, position, Phase.Call);
+    function collect(uint256 gameId, bytes32[10] calldata position, Claim calldata claim, bytes calldata proof)
+        external
+    {
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         _check(p, claim);
         _end(gameId, p, referee.collect(claim, proof) != claim.outputs, Reason.Collect);
     }
 
     /// @inheritdoc IDisputeGame
-    function askOutputs(uint256 gameId, Position calldata position) external {
-        Position memory p = _begin(gameId, position, Phase.Call);
+    function askOutputs(uint256 gameId, bytes32[10] calldata position) external {
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         p.phase = Phase.Outputs;
         _go(gameId, p, "");
     }
@@ -151,13 +164,14 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function judgeResult(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         Descent calldata shown,
         bytes32 other,
         bytes calldata proof
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Result);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Result);
         _check(p, claim);
         (uint256 results, bool isState, bytes32 leaf) = referee.result(claim, shown.index, proof);
         bool isWrong = Moves.judgeResult(p, claim.outputs, shown, other, results, isState, leaf);
@@ -165,10 +179,11 @@ contract DisputeGame is IDisputeGame {
     }
 
     /// @inheritdoc IDisputeGame
-    function judgeCall(uint256 gameId, Position calldata position, Claim calldata claim, OneShot calldata shot)
+    function judgeCall(uint256 gameId, bytes32[10] calldata position, Claim calldata claim, OneShot calldata shot)
         external
     {
-        Position memory p = _begin(gameId, position, Phase.Call);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Call);
         Shape memory shape = referee.call(claim, shot.number, shot.root, shot.proof);
         Moves.pickCall(p, shot.number, shot.root, shape, shot.descent);
         Moves.pickFinal(p, shot.element, shot.leaf);
@@ -176,8 +191,9 @@ contract DisputeGame is IDisputeGame {
     }
 
     /// @inheritdoc IDisputeGame
-    function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external {
-        Position memory p = _begin(gameId, position, position.phase == Phase.Call ? Phase.Call : Phase.Node);
+    function pickNode(uint256 gameId, bytes32[10] calldata position, Descent calldata descent) external {
+        Position memory p;
+        _begin(p, gameId, position, Phase.Node, Phase.Call);
         Moves.pickNode(p, descent);
         _go(gameId, p, "");
     }
@@ -185,12 +201,13 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function pickReduction(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Entry calldata entry,
         uint8 reduction,
         bytes calldata kernel
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Element);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Element);
         (uint256 length, uint256 identity) = (0, 0);
         if (reduction != FINAL) {
             if (keccak256(kernel) != p.kernel) revert IReferee.WrongKernel(keccak256(kernel), p.kernel);
@@ -202,8 +219,9 @@ contract DisputeGame is IDisputeGame {
     }
 
     /// @inheritdoc IDisputeGame
-    function pickSpan(uint256 gameId, Position calldata position, uint256 span, bytes calldata values) external {
-        Position memory p = _begin(gameId, position, Phase.Span);
+    function pickSpan(uint256 gameId, bytes32[10] calldata position, uint256 span, bytes calldata values) external {
+        Position memory p;
+        _begin(p, gameId, position, Phase.Span);
         Moves.pickSpan(p, span, values);
         _go(gameId, p, "");
     }
@@ -211,12 +229,13 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function judgeFinal(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Entry calldata entry,
         Claim calldata claim,
         bytes calldata witness
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Element);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Element);
         (, bytes memory results) = Moves.pickReduction(p, entry, FINAL, 0, 0);
         _judge(gameId, p, claim, results, witness);
     }
@@ -224,14 +243,15 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function judgeSpan(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         uint256 span,
         bytes calldata values,
         Claim calldata claim,
         bytes calldata results,
         bytes calldata witness
     ) external {
-        Position memory p = _begin(gameId, position, Phase.Span);
+        Position memory p;
+        _begin(p, gameId, position, Phase.Span);
         Moves.pickSpan(p, span, values);
         if (p.phase != Phase.Verdict) revert WrongPhase(Phase.Verdict, p.phase);
         _judge(gameId, p, claim, results, witness);
@@ -242,20 +262,22 @@ contract DisputeGame is IDisputeGame {
     /// @inheritdoc IDisputeGame
     function verdict(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         bytes calldata results,
         bytes calldata witness
     ) external {
-        Position memory p = _load(gameId, position);
+        Position memory p;
+        _load(p, gameId, position);
         if (p.phase != Phase.Verdict) revert WrongPhase(Phase.Verdict, p.phase);
         Moves.spend(p, block.number);
         _judge(gameId, p, claim, results, witness);
     }
 
     /// @inheritdoc IDisputeGame
-    function timeout(uint256 gameId, Position calldata position) external {
-        Position memory p = _load(gameId, position);
+    function timeout(uint256 gameId, bytes32[10] calldata position) external {
+        Position memory p;
+        _load(p, gameId, position);
         (uint256 passed, uint256 left) = Moves.clock(p, block.number);
         if (passed < left) revert ClockNotOver(passed, left);
         _end(gameId, p, Moves.isExecutors(p.phase), Reason.Clock);
@@ -263,18 +285,28 @@ contract DisputeGame is IDisputeGame {
 
     // ---- Inside ----
 
-    /// @dev INVARIANT 31: a position is one of this game, and of no other. What has this hash is well-formed.
-    function _load(uint256 gameId, Position calldata position) private view returns (Position memory p) {
+    /// @dev INVARIANT 31: a position is one of this game, and of no other. What has this hash was packed here: its fields
+    /// are well-formed, and the bits between them zero.
+    function _load(Position memory p, uint256 gameId, bytes32[10] calldata position) private view {
+        bytes32[10] memory packed;
         assembly ("memory-safe") {
-            calldatacopy(p, position, POSITION)
+            calldatacopy(packed, position, POSITION)
         }
-        if (positionOf[gameId] != _hash(gameId, p)) revert WrongPosition(gameId);
+        if (positionOf[gameId] != _hash(gameId, packed)) revert WrongPosition(gameId);
+        p.read(packed);
     }
 
-    /// @dev The position with the mover's clock stopped; only the mover comes through.
-    function _begin(uint256 gameId, Position calldata position, Phase phase) private view returns (Position memory p) {
-        p = _load(gameId, position);
-        if (p.phase != phase) revert WrongPhase(phase, p.phase);
+    function _begin(Position memory p, uint256 gameId, bytes32[10] calldata position, Phase phase) private view {
+        _begin(p, gameId, position, phase, phase);
+    }
+
+    /// @dev The position, in one of two phases of one side, with the mover's clock stopped; only the mover comes through.
+    function _begin(Position memory p, uint256 gameId, bytes32[10] calldata position, Phase phase, Phase other)
+        private
+        view
+    {
+        _load(p, gameId, position);
+        if (p.phase != phase && p.phase != other) revert WrongPhase(phase, p.phase);
         address player = Moves.isExecutors(phase) ? p.executor : p.challenger;
         // INVARIANT 26: nobody else spends a player's move.
         if (msg.sender != player && !market.mayAct(player, msg.sender)) revert NotThePlayer(msg.sender, player);
@@ -307,13 +339,14 @@ contract DisputeGame is IDisputeGame {
     }
 
     function _go(uint256 gameId, Position memory p, bytes memory data) private {
-        positionOf[gameId] = _hash(gameId, p);
+        bytes32[10] memory packed = p.pack();
+        positionOf[gameId] = _hash(gameId, packed);
         bytes32 topic = Moved.selector;
-        // emit Moved(gameId, p, data), where the encoder would go through the position field by field
+        // emit Moved(gameId, packed, data), where the encoder would go through the position word by word
         assembly ("memory-safe") {
             let free := mload(0x40)
             let size := add(32, mload(data))
-            mcopy(free, p, POSITION)
+            mcopy(free, packed, POSITION)
             mstore(add(free, POSITION), add(POSITION, 32))
             let tail := add(free, add(POSITION, 32))
             mcopy(tail, data, size)
@@ -328,12 +361,12 @@ contract DisputeGame is IDisputeGame {
         market.onGameEnded(p.task, gameId, p.challenger, executorLost, reason == Reason.Clock);
     }
 
-    /// @dev keccak256(abi.encode(gameId, p)): a struct of values lies in memory as it is encoded.
-    function _hash(uint256 gameId, Position memory p) private pure returns (bytes32 hash) {
+    /// @dev keccak256(abi.encode(gameId, packed)).
+    function _hash(uint256 gameId, bytes32[10] memory packed) private pure returns (bytes32 hash) {
         assembly ("memory-safe") {
             let free := mload(0x40)
             mstore(free, gameId)
-            mcopy(add(free, 32), p, POSITION)
+            mcopy(add(free, 32), packed, POSITION)
             hash := keccak256(free, add(32, POSITION))
         }
     }

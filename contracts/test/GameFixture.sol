@@ -5,6 +5,7 @@ import {Vm} from "forge-std/Vm.sol";
 import {IDisputeGame, Position} from "../src/interfaces/IDisputeGame.sol";
 import {Order} from "../src/interfaces/Tasks.sol";
 import {Moves} from "../src/libraries/Moves.sol";
+import {Positions} from "../src/libraries/Positions.sol";
 import {MarketFixture} from "./MarketFixture.sol";
 
 /// @title Disputes over real programs, as tests/support/vectors/games.py wrote them, replayed over the whole market
@@ -93,8 +94,8 @@ abstract contract GameFixture is MarketFixture {
         for (uint256 i; i < logs.length; ++i) {
             if (logs[i].topics[0] != IDisputeGame.Moved.selector) continue;
             assertEq(uint256(logs[i].topics[1]), gameId, "game");
-            (position,) = abi.decode(logs[i].data, (Position, bytes));
-            return position;
+            (bytes32[10] memory words,) = abi.decode(logs[i].data, (bytes32[10], bytes));
+            return Positions.unpack(words);
         }
         Position memory over;
         return over;
@@ -115,11 +116,11 @@ abstract contract GameFixture is MarketFixture {
         if (number == 0) {
             return abi.encodeCall(
                 IDisputeGame.publish,
-                (gameId, position, order, script.header, script.records, script.children, script.path)
+                (gameId, position.pack(), order, script.header, script.records, script.children, script.path)
             );
         }
         data = script.moves[number - 1];
-        bytes memory placed = abi.encode(gameId, position);
+        bytes memory placed = abi.encode(gameId, position.pack());
         assembly ("memory-safe") {
             mcopy(add(data, 36), add(placed, 32), mload(placed))
         }

@@ -177,7 +177,7 @@ abstract contract MarketFixture is Fixture {
     function _executorLoses(uint256 gameId, Position memory position) internal {
         vm.roll(position.since + position.executorLeft);
         vm.prank(anybody);
-        game.timeout(gameId, position);
+        game.timeout(gameId, position.pack());
     }
 
     /// @dev The executor moves at once, the challenger never.
@@ -185,7 +185,7 @@ abstract contract MarketFixture is Fixture {
         position = _publish(gameId, position, order);
         vm.roll(position.since + position.challengerLeft);
         vm.prank(anybody);
-        game.timeout(gameId, position);
+        game.timeout(gameId, position.pack());
     }
 
     function _publish(uint256 gameId, Position memory position, Order memory order) internal returns (Position memory) {
@@ -193,7 +193,7 @@ abstract contract MarketFixture is Fixture {
         bytes32[] memory trace = new bytes32[](2);
         (trace[0], trace[1]) = (keccak256("tensor root"), outputs);
         vm.prank(_signerOf(position.executor));
-        game.publish(gameId, position, order, HEADER, RECORDS, trace, new bytes32[](0));
+        game.publish(gameId, position.pack(), order, HEADER, RECORDS, trace, new bytes32[](0));
         return _publishedBy(position, order, trace);
     }
 

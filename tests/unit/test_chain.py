@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, fields, replace
+from dataclasses import fields, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -286,7 +286,7 @@ TASK = b"k" * 32
 def test_logs_are_decoded_with_what_is_inside_them() -> None:
     address = anvil_account(1).address
     position = Position(TASK, address, address, Phase.NODE, 7, 8, 9, node=b"n" * 32, rooted=True, high=2**64 - 1)
-    types, values = [POSITION, "bytes"], [astuple(position), b"published"]
+    types, values = [POSITION, "bytes"], [position.pack(), b"published"]
     signature = keccak(f"Moved(uint256,{POSITION},bytes)".encode())
     log: Any = {
         "address": address, "topics": [HexBytes(signature), HexBytes((3).to_bytes(32, "big"))],

@@ -7,7 +7,7 @@ from pathlib import Path
 from eth_abi.abi import decode
 
 from eigentensor.dispute import Phase
-from eigentensor.dispute.position import POSITION
+from eigentensor.dispute.position import POSITION, Position
 
 TESTS = Path(__file__).parents[1]
 VECTORS = TESTS / "vectors" / "dispute.json"
@@ -20,5 +20,6 @@ def test_the_questions_are_those_that_players_ask_now() -> None:
 def test_the_questions_and_positions_are_of_every_kind() -> None:
     vectors = json.loads(VECTORS.read_text())
     assert len({cell["question"][:10] for cell in vectors["cells"]}) == 6
-    phases = [Phase(decode(["uint256", POSITION], bytes.fromhex(p["encoded"][2:]))[1][3]) for p in vectors["positions"]]
+    encoded = (bytes.fromhex(position["encoded"][2:]) for position in vectors["positions"])
+    phases = [Position.unpack(decode(["uint256", POSITION], one)[1]).phase for one in encoded]
     assert {Phase.PUBLISH, Phase.CALL, Phase.LEAF, Phase.ELEMENT, Phase.BORDERS, Phase.SPAN} <= {*phases}

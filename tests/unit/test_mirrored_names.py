@@ -8,7 +8,7 @@ import pytest
 
 from eigentensor import merkle
 from eigentensor.channel import lines, signed
-from eigentensor.dispute import encoding, results, rules, trees
+from eigentensor.dispute import encoding, position, results, rules, trees
 from eigentensor.economics import shares, terms
 from eigentensor.numerics import conversion, floats, integers, operations
 from eigentensor.tracing import hashes, proof, step
@@ -38,6 +38,7 @@ MIRRORED: dict[str, tuple[tuple[ModuleType | type, ...], dict[str, str]]] = {
         (rules, trees, results),
         {"methods of Position and Phase": "isExecutors spend clock", "a part of `_judge_call`": "pickFinal"},
     ),
+    "Positions": ((position.Position,), {"`unpack` into memory that is there": "read"}),
     "Claims": ((proof,), {}),
     "Step": ((step,), {"`length_of` and `identity_of` at once": "reductionOf"}),
     "Patterns": ((step, encoding), {"of types": "size sizeOfAll", "of many": "check"}),

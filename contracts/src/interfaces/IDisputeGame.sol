@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {Positions} from "../libraries/Positions.sol";
 import {Claim, IReferee} from "./IReferee.sol";
 import {Order} from "./Tasks.sol";
+
+using Positions for Position global;
 
 /// @notice Who moves: the executor in Publish, Trace, Outputs, Tree, Leaf, Borders, the challenger in the others.
 enum Phase {
@@ -109,8 +112,8 @@ interface IDisputeMarket {
 /// @notice One game is played between the executor and one challenger; a task can have many, and they know nothing of each
 /// other. Holds no money, and does not know what the machine computes: that is the referee's.
 ///
-/// A game is one word: keccak256(abi.encode(gameId, position)). Every move brings the position; `Moved` carries the next
-/// one. A move needs the mover's phase, and time: each player has the blocks of its clock, exec + CLOCK, of which those between the last
+/// A game is one word: keccak256(abi.encode(gameId, position)). Every move brings the position, packed into ten words as by
+/// `Positions`; `Moved` carries the next one. A move needs the mover's phase, and time: each player has the blocks of its clock, exec + CLOCK, of which those between the last
 /// move and its own are taken; it may move while they are fewer than it has left. From then on `timeout` is anybody's.
 ///
 /// The challenger posts no hashes: it picks from what the executor committed to. Whatever the executor publishes has one
@@ -118,10 +121,10 @@ interface IDisputeMarket {
 ///
 /// Trees, tensor roots and leaves are those of `sdk/README.md`; a tensor's tree has ⌈log2⌉ levels of its number of leaves.
 interface IDisputeGame {
-    event Opened(uint256 indexed gameId, bytes32 indexed task, address indexed challenger, Position position);
+    event Opened(uint256 indexed gameId, bytes32 indexed task, address indexed challenger, bytes32[10] position);
     /// @notice `data` is what the executor published: publish, descend: abi.encode(children); showOutputs:
     /// abi.encode(outputs, states); showLeaf: abi.encode(leaf, results); claimBorders: abi.encode(values). Else empty.
-    event Moved(uint256 indexed gameId, Position position, bytes data);
+    event Moved(uint256 indexed gameId, bytes32[10] position, bytes data);
     event Ended(uint256 indexed gameId, bytes32 indexed task, bool executorLost, Reason reason);
 
     error NotTheMarket(address caller);
@@ -156,7 +159,7 @@ interface IDisputeGame {
     /// @param path The siblings, from the bottom up, that lie left of the outputs root on its way to the last child.
     function publish(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Order calldata order,
         bytes32 header,
         bytes32 recordsRoot,
@@ -170,7 +173,7 @@ interface IDisputeGame {
     /// @param proof See `IReferee`.
     function pickCall(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         uint32 number,
         bytes32 root,
@@ -180,16 +183,16 @@ interface IDisputeGame {
 
     /// @notice Ends the game from Call, by the challenger: the executor lost if its outputs root is another than its call
     /// roots imply, else the challenger.
-    function collect(uint256 gameId, Position calldata position, Claim calldata claim, bytes calldata proof) external;
+    function collect(uint256 gameId, bytes32[10] calldata position, Claim calldata claim, bytes calldata proof) external;
 
     /// @notice Call → Outputs, by the challenger: `collect` bit by bit, where its proof fits no transaction.
-    function askOutputs(uint256 gameId, Position calldata position) external;
+    function askOutputs(uint256 gameId, bytes32[10] calldata position) external;
 
     /// @notice Outputs → Result, by the executor: the leaves of the trees over outputs and states by name, which give the
     /// outputs root.
     function showOutputs(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         bytes32[] calldata outputs,
         bytes32[] calldata states
@@ -202,7 +205,7 @@ interface IDisputeGame {
     /// @param proof See `IReferee`.
     function judgeResult(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         Descent calldata shown,
         bytes32 other,
@@ -212,25 +215,27 @@ interface IDisputeGame {
     /// @notice Trace → Call or Tree → Node, by the executor: the nodes k levels below the current one, which they fold to;
     /// k is at least min(5, level), at most min(11, level). Those that stand for padding alone are left out.
     /// @param levels k.
-    function descend(uint256 gameId, Position calldata position, uint256 levels, bytes32[] calldata children) external;
+    function descend(uint256 gameId, bytes32[10] calldata position, uint256 levels, bytes32[] calldata children)
+        external;
 
     /// @notice Call → Trace or Node → Tree, or Leaf where a leaf is picked, by the challenger: a child that the executor
     /// published, or a node further down if the challenger knows the way. Neither padding can be picked, nor a leaf of the
     /// trace: that is `pickCall`.
-    function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external;
+    function pickNode(uint256 gameId, bytes32[10] calldata position, Descent calldata descent) external;
 
     /// @notice Leaf → Element, by the executor: the 1,024 bytes of the leaf, zero beyond the last element, and the results
     /// of the reductions of each element in it, element by element, each little-endian in its dtype's width.
     /// @dev Node becomes the root of a tree of keccak256 over 32 leaves, keccak256(two nodes) above: leaf w is keccak256 of
     /// bytes 32w to 32w + 31 followed by the results of the elements that begin in them.
-    function showLeaf(uint256 gameId, Position calldata position, bytes calldata leaf, bytes calldata results) external;
+    function showLeaf(uint256 gameId, bytes32[10] calldata position, bytes calldata leaf, bytes calldata results)
+        external;
 
     /// @notice Element → Borders, or Verdict where one step or the final expression (FINAL) is picked, by the challenger. A
     /// result of no steps, or that is no value's pattern, is decided at once; the identity of no steps cannot be picked.
     /// @param kernel The bytes of the kernel; empty for FINAL.
     function pickReduction(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Entry calldata entry,
         uint8 reduction,
         bytes calldata kernel
@@ -238,11 +243,11 @@ interface IDisputeGame {
 
     /// @notice Borders → Span, by the executor: the accumulators between the spans of the steps from low to high, of
     /// stride ⌈(high − low) / 64⌉ each but the last; each little-endian in the dtype's width, and canonical.
-    function claimBorders(uint256 gameId, Position calldata position, bytes calldata values) external;
+    function claimBorders(uint256 gameId, bytes32[10] calldata position, bytes calldata values) external;
 
     /// @notice Span → Borders, or Verdict where the span is one step, by the challenger.
     /// @param values The borders that the executor claimed.
-    function pickSpan(uint256 gameId, Position calldata position, uint256 span, bytes calldata values) external;
+    function pickSpan(uint256 gameId, bytes32[10] calldata position, uint256 span, bytes calldata values) external;
 
     /// @notice Ends the game from Verdict, by anybody within the challenger's clock: the executor lost if the step gives
     /// another pattern than it claims, else the challenger.
@@ -250,7 +255,7 @@ interface IDisputeGame {
     /// @param witness See `IReferee`.
     function verdict(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Claim calldata claim,
         bytes calldata results,
         bytes calldata witness
@@ -258,12 +263,13 @@ interface IDisputeGame {
 
     /// @notice `pickCall`, the leaf, which the challenger knows, and the `verdict` on a final expression without reductions,
     /// from Call, by the challenger.
-    function judgeCall(uint256 gameId, Position calldata position, Claim calldata claim, OneShot calldata shot) external;
+    function judgeCall(uint256 gameId, bytes32[10] calldata position, Claim calldata claim, OneShot calldata shot)
+        external;
 
     /// @notice `pickReduction` of the final expression and `verdict` in one, by the challenger.
     function judgeFinal(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         Entry calldata entry,
         Claim calldata claim,
         bytes calldata witness
@@ -272,7 +278,7 @@ interface IDisputeGame {
     /// @notice `pickSpan` of one step and `verdict` in one, by the challenger.
     function judgeSpan(
         uint256 gameId,
-        Position calldata position,
+        bytes32[10] calldata position,
         uint256 span,
         bytes calldata values,
         Claim calldata claim,
@@ -281,7 +287,7 @@ interface IDisputeGame {
     ) external;
 
     /// @notice Ends the game, by anybody, when the side to move has used up its clock: it lost.
-    function timeout(uint256 gameId, Position calldata position) external;
+    function timeout(uint256 gameId, bytes32[10] calldata position) external;
 
     /// @notice keccak256(abi.encode(gameId, position)) of the game's position; zero if it is over, or never was.
     function positionOf(uint256 gameId) external view returns (bytes32);

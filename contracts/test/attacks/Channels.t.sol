@@ -171,10 +171,10 @@ contract ChannelAttacksTest is ChannelFixture {
         bytes32[] memory trace = new bytes32[](2);
         (trace[0], trace[1]) = (keccak256("tensor root"), _resultOf(2));
         vm.prank(signer);
-        channelsGame.publish(gameId, position, place.order, HEADER, RECORDS, trace, new bytes32[](0));
+        channelsGame.publish(gameId, position.pack(), place.order, HEADER, RECORDS, trace, new bytes32[](0));
         position = _publishedBy(position, place.order, trace);
         vm.roll(position.since + position.challengerLeft);
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
         assertLe(block.number, begun + 2 * (offer.exec + p.clock));
         uint256 operators = _funds(operator);
         _closeBatch(1);
@@ -232,7 +232,7 @@ contract ChannelAttacksTest is ChannelFixture {
         uint256 gameId = channels.challenge(rival, offer, 1, place, 0);
         Position memory position = _position(place, rival);
         vm.roll(block.number + position.executorLeft);
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
     }
 
     function _refused(Sheet memory sheet, bytes4 selector) private {

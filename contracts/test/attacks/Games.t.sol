@@ -110,7 +110,7 @@ contract GameAttacksTest is GameFixture {
         vm.prank(mover);
         (bool moved,) = address(game).call(data);
         vm.revertToState(before);
-        (bool called,) = address(game).call(abi.encodeCall(IDisputeGame.timeout, (gameId, position)));
+        (bool called,) = address(game).call(abi.encodeCall(IDisputeGame.timeout, (gameId, position.pack())));
         assertEq(moved, waited < left, "move");
         assertEq(called, waited >= left, "clock");
     }

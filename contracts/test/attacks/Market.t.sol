@@ -101,9 +101,9 @@ contract MarketAttacksTest is MarketFixture {
         bad = _publish(bought, bad, order);
         vm.roll(good.since + good.executorLeft);
         vm.prank(anybody);
-        game.timeout(bought, bad);
+        game.timeout(bought, bad.pack());
         _assertState(task, State.Revealed);
-        game.timeout(honest, good);
+        game.timeout(honest, good.pack());
         _assertState(task, State.Convicted);
         assertEq(_balance(anybody), 1 ether - Terms.bond(p, order.minPrice), "the bought challenger's bond is gone");
     }
@@ -155,7 +155,7 @@ contract MarketAttacksTest is MarketFixture {
         }
         vm.roll(block.number + positions[0].challengerLeft);
         for (uint256 i; i < 5; ++i) {
-            game.timeout(ids[i], positions[i]);
+            game.timeout(ids[i], positions[i].pack());
         }
         assertLe(block.number, challengeBy + 2 * (order.exec + p.clock), "delay");
         market.close(order);

@@ -60,7 +60,7 @@ contract GameGasTest is Arena {
         Entry memory entry = _entryOf(ELEMENT, leaf, "");
         bytes memory witness = _final();
         vm.prank(challenger);
-        game.judgeFinal(board.id, board.position, entry, claim, witness);
+        game.judgeFinal(board.id, board.position.pack(), entry, claim, witness);
         assertLe(_snap("judgeFinal, two loads"), 210_000, "goal");
         _ends(8, 1_200_000);
     }
@@ -74,7 +74,7 @@ contract GameGasTest is Arena {
         shot.descent = Descent(uint64(ELEMENT / 256), leaves[ELEMENT / 256], Toy.path(leaves, ELEMENT / 256));
         (shot.leaf, shot.element, shot.witness) = (leaf, uint64(ELEMENT), _final());
         vm.prank(challenger);
-        game.judgeCall(board.id, board.position, claim, shot);
+        game.judgeCall(board.id, board.position.pack(), claim, shot);
         _snap("judgeCall, two loads");
         _ends(8, 500_000);
     }
@@ -130,12 +130,12 @@ contract GameGasTest is Arena {
         Entry memory entry = _entryOf(PLACE, leaf, results);
         bytes memory kernel = p.kernel(0);
         vm.prank(challenger);
-        game.pickReduction(board.id, board.position, entry, 0, kernel);
+        game.pickReduction(board.id, board.position.pack(), entry, 0, kernel);
         _snap("pickReduction");
         bytes memory borders = _first(Layer.floats("borders"), 63 * 4);
         _claimBorders(borders);
         vm.prank(challenger);
-        game.pickSpan(board.id, board.position, 60, borders);
+        game.pickSpan(board.id, board.position.pack(), 60, borders);
         _snap("pickSpan");
         borders = _first(Layer.floats("borders"), (stride - 1) * 4);
         _claimBorders(borders);
@@ -144,7 +144,7 @@ contract GameGasTest is Arena {
         witness = bytes.concat(witness, Layer.opening(first), Layer.opening(second));
         bytes memory result = _resultOf(results, PLACE);
         vm.prank(challenger);
-        game.judgeSpan(board.id, board.position, 7, borders, claim, result, witness);
+        game.judgeSpan(board.id, board.position.pack(), 7, borders, claim, result, witness);
         _snap("judgeSpan, two loads");
     }
 
@@ -202,7 +202,7 @@ contract GameGasTest is Arena {
         claim = _claimOf(order, roots, OUTPUTS);
         claim.weights = order.weights;
         vm.prank(executor);
-        game.publish(board.id, board.position, order, p.header, p.tree, nodes, new bytes32[](0));
+        game.publish(board.id, board.position.pack(), order, p.header, p.tree, nodes, new bytes32[](0));
         _snap(string.concat("publish, ", vm.toString(nodes.length)));
     }
 
@@ -212,13 +212,13 @@ contract GameGasTest is Arena {
 
     function _pickWith(uint32 number, bytes memory proof, Descent memory way) private {
         vm.prank(challenger);
-        game.pickCall(board.id, board.position, claim, number, roots[number], proof, way);
+        game.pickCall(board.id, board.position.pack(), claim, number, roots[number], proof, way);
         _snap("pickCall");
     }
 
     function _descend(bytes32[] memory children) private {
         vm.prank(executor);
-        game.descend(board.id, board.position, Merkle.depth(children.length), children);
+        game.descend(board.id, board.position.pack(), Merkle.depth(children.length), children);
         _snap(string.concat("descend to ", vm.toString(children.length)));
     }
 
@@ -230,19 +230,19 @@ contract GameGasTest is Arena {
 
     function _pick(Descent memory way, string memory name) private {
         vm.prank(challenger);
-        game.pickNode(board.id, board.position, way);
+        game.pickNode(board.id, board.position.pack(), way);
         _snap(name);
     }
 
     function _showLeaf(bytes memory leaf, bytes memory results) private {
         vm.prank(executor);
-        game.showLeaf(board.id, board.position, leaf, results);
+        game.showLeaf(board.id, board.position.pack(), leaf, results);
         _snap(results.length == 0 ? "showLeaf" : "showLeaf, a reduction");
     }
 
     function _claimBorders(bytes memory borders) private {
         vm.prank(executor);
-        game.claimBorders(board.id, board.position, borders);
+        game.claimBorders(board.id, board.position.pack(), borders);
         _snap(string.concat("claimBorders, ", vm.toString(borders.length / 4)));
     }
 

@@ -182,12 +182,12 @@ contract ChannelHandler is ChannelFixture {
             bytes32[] memory trace = new bytes32[](2);
             (trace[0], trace[1]) = (keccak256("tensor root"), outputsRoot);
             vm.prank(signer);
-            channelsGame.publish(g.id, g.position, g.order, HEADER, RECORDS, trace, new bytes32[](0));
+            channelsGame.publish(g.id, g.position.pack(), g.order, HEADER, RECORDS, trace, new bytes32[](0));
             g.position = _publishedBy(g.position, g.order, trace);
             over = g.position.since + g.position.challengerLeft;
         }
         if (block.number < over) vm.roll(over);
-        channelsGame.timeout(g.id, g.position);
+        channelsGame.timeout(g.id, g.position.pack());
     }
 
     function demand(uint256 i, uint64 call) external inTime {
@@ -325,7 +325,7 @@ contract ChannelHandler is ChannelFixture {
             while (_games.length != 0) {
                 Game memory g = _games[_games.length - 1];
                 _games.pop();
-                channelsGame.timeout(g.id, g.position);
+                channelsGame.timeout(g.id, g.position.pack());
             }
             for (uint32 n = 1; n <= channels.poolAt(pool).begun; ++n) {
                 bytes32 batch = channels.batchOf(pool, n);

@@ -511,7 +511,7 @@ contract Handler is MarketFixture {
             vm.roll(position.since + position.executorLeft);
         }
         _over[gameId] = true;
-        game.timeout(gameId, position);
+        game.timeout(gameId, position.pack());
         _checkEnd(position.task, g, before, balances);
     }
 

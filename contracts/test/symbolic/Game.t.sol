@@ -6,6 +6,7 @@ import {DisputeGame} from "../../src/DisputeGame.sol";
 import {Descent, Entry, IDisputeGame, IDisputeMarket, Phase, Position} from "../../src/interfaces/IDisputeGame.sol";
 import {IReferee} from "../../src/interfaces/IReferee.sol";
 import {DTypes} from "../../src/libraries/DTypes.sol";
+import {Positions} from "../../src/libraries/Positions.sol";
 
 /// @title What a move of the deployed game makes of a position, whatever the position
 /// @notice The check is the market and both players. A position is put into the game's storage as the game would have
@@ -55,8 +56,8 @@ contract GameSymbolic {
         p.borders = keccak256(values);
         _place(p);
         bytes memory move = p.phase == Phase.Span
-            ? abi.encodeCall(game.pickSpan, (ID, p, 1, values))
-            : abi.encodeCall(game.claimBorders, (ID, p, values));
+            ? abi.encodeCall(game.pickSpan, (ID, p.pack(), 1, values))
+            : abi.encodeCall(game.claimBorders, (ID, p.pack(), values));
         (bool moved,) = address(game).call(move);
         assert(moved == !isLate);
         if (moved) {
@@ -68,7 +69,7 @@ contract GameSymbolic {
             }
             _isAt(p);
         } else {
-            (bool over,) = address(game).call(abi.encodeCall(game.timeout, (ID, p)));
+            (bool over,) = address(game).call(abi.encodeCall(game.timeout, (ID, p.pack())));
             assert(over && ended && executorLost == (p.phase == Phase.Borders) && game.positionOf(ID) == 0);
         }
     }
@@ -84,16 +85,46 @@ contract GameSymbolic {
         if (isExecutors) p.executorLeft = left;
         else p.challengerLeft = left;
         _place(p);
-        (bool over,) = address(game).call(abi.encodeCall(game.timeout, (ID, p)));
+        (bool over,) = address(game).call(abi.encodeCall(game.timeout, (ID, p.pack())));
         assert(!over && !ended);
     }
 
-    /// @dev INVARIANT 31, with every field of the position.
-    function check_OnlyTheGamesOwnPositionIsPlayed(Position memory p, Position memory other, uint256 id) public {
-        _place(p);
-        if (id == ID && keccak256(abi.encode(p)) == keccak256(abi.encode(other))) return;
+    // ---- Positions ----
+
+    /// @dev INVARIANT 31, with every bit of the words.
+    function check_OnlyTheGamesOwnPositionIsPlayed(bytes32[10] memory words, bytes32[10] memory other, uint256 id)
+        public
+    {
+        _placeWords(words);
+        uint256 different = id ^ ID;
+        for (uint256 i; i < 10; ++i) {
+            different |= uint256(words[i] ^ other[i]);
+        }
+        if (different == 0) return;
         (bool over,) = address(game).call(abi.encodeCall(game.timeout, (id, other)));
         assert(!over);
+    }
+
+    /// @dev INVARIANT 31: what words say is the position that they were packed from, so no two have the same words.
+    function check_APositionIsWhatItsWordsSay(Position memory p) public pure {
+        bytes32[10] memory words = p.pack();
+        assert(uint256(words[2]) & 0xFFFF == 0);
+        Position memory said = Positions.unpack(words);
+        for (uint256 i; i < 26; ++i) {
+            (bytes32 field, bytes32 saidField) = (_field(p, i), _field(said, i));
+            assert(saidField == field);
+        }
+    }
+
+    /// @dev INVARIANT 31: no two words say the same position, if nothing stands where no field is.
+    function check_WordsAreWhatTheirPositionIsPackedInto(bytes32[10] memory words) public pure {
+        uint256 word = uint256(words[2]);
+        // a phase and a truth value that there are
+        if (word >> 56 & 0xFF > uint256(type(Phase).max) || word >> 48 & 0xFF > 1) return;
+        bytes32[10] memory packed = Positions.unpack(words).pack();
+        for (uint256 i; i < 10; ++i) {
+            assert(packed[i] == (i == 2 ? bytes32(word >> 16 << 16) : words[i]));
+        }
     }
 
     // ---- Borders ----
@@ -104,7 +135,7 @@ contract GameSymbolic {
         (p.phase, p.reductions, p.high) = (Phase.Borders, FLOAT32, 3);
         _place(p);
         bytes memory values = abi.encodePacked(first, second);
-        (bool claimed,) = address(game).call(abi.encodeCall(game.claimBorders, (ID, p, values)));
+        (bool claimed,) = address(game).call(abi.encodeCall(game.claimBorders, (ID, p.pack(), values)));
         assert(claimed == (_isCanonical(first) && _isCanonical(second)));
     }
 
@@ -163,7 +194,7 @@ contract GameSymbolic {
         _place(p);
         bytes32[] memory path = new bytes32[](1);
         path[0] = sibling;
-        (bool picked,) = address(game).call(abi.encodeCall(game.pickNode, (ID, p, Descent(0, child, path))));
+        (bool picked,) = address(game).call(abi.encodeCall(game.pickNode, (ID, p.pack(), Descent(0, child, path))));
         bytes32 tree = sha256(abi.encodePacked(uint8(1), child, sibling));
         if (rooted) tree = sha256(abi.encodePacked(uint8(2), p.dtype, p.elements, tree));
         assert(picked == (node == tree));
@@ -197,7 +228,7 @@ contract GameSymbolic {
         (p.dtype, p.elements) = (uint8(DTypes.FLOAT32), leaves);
         if (inTrace) (p.phase, p.dtype) = (Phase.Call, 0);
         _place(p);
-        (bool picked,) = address(game).call(abi.encodeCall(game.pickNode, (ID, p, way)));
+        (bool picked,) = address(game).call(abi.encodeCall(game.pickNode, (ID, p.pack(), way)));
         bool stands = n >= opened && (inTrace ? n < level : n <= level) && way.index >> n == at;
         // 256 numbers of four bytes in a leaf
         uint256 first = stands ? uint256(way.index) << level - n : 0;
@@ -225,7 +256,7 @@ contract GameSymbolic {
         (p.phase, p.node, p.level, p.index) = (Phase.Tree, folded[0], level, at);
         (p.dtype, p.elements) = (uint8(DTypes.FLOAT32), elements);
         _place(p);
-        (bool opened,) = address(game).call(abi.encodeCall(game.descend, (ID, p, levels, children)));
+        (bool opened,) = address(game).call(abi.encodeCall(game.descend, (ID, p.pack(), levels, children)));
         // of fewer than five levels all are opened; child i begins with element 256·(at·2^level + i)
         bool fits = levels == level && n != 0 && n <= 2 ** level;
         if (fits && 256 * (uint256(at) * 2 ** level + n - 1) >= elements) fits = false;
@@ -244,13 +275,23 @@ contract GameSymbolic {
         p.executorLeft = p.challengerLeft = type(uint32).max;
     }
 
-    /// @dev `positionOf` is the game's first variable.
     function _place(Position memory p) private {
-        vm.store(address(game), keccak256(abi.encode(ID, uint256(0))), keccak256(abi.encode(ID, p)));
+        _placeWords(p.pack());
+    }
+
+    /// @dev `positionOf` is the game's first variable.
+    function _placeWords(bytes32[10] memory words) private {
+        vm.store(address(game), keccak256(abi.encode(ID, uint256(0))), keccak256(abi.encode(ID, words)));
+    }
+
+    function _field(Position memory p, uint256 at) private pure returns (bytes32 field) {
+        assembly ("memory-safe") {
+            field := mload(add(p, shl(5, at)))
+        }
     }
 
     function _isAt(Position memory p) private view {
-        assert(game.positionOf(ID) == keccak256(abi.encode(ID, p)));
+        assert(game.positionOf(ID) == keccak256(abi.encode(ID, p.pack())));
     }
 
     function _isCanonical(bytes4 stored) private pure returns (bool) {

@@ -8,6 +8,7 @@ import {Claim, FINAL} from "../../src/interfaces/IReferee.sol";
 import {Order} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Moves} from "../../src/libraries/Moves.sol";
+import {Positions} from "../../src/libraries/Positions.sol";
 import {Parts} from "./Parts.sol";
 import {Toy} from "./Toy.sol";
 import {ToyMachine} from "./ToyMachine.sol";
@@ -113,10 +114,11 @@ abstract contract Arena is Test {
         for (uint256 i; i < logs.length; ++i) {
             bytes32 topic = logs[i].topics[0];
             if (topic == IDisputeGame.Opened.selector) {
-                (b.id, b.position) = (uint256(logs[i].topics[1]), abi.decode(logs[i].data, (Position)));
+                (b.id, b.position) =
+                (uint256(logs[i].topics[1]), Positions.unpack(abi.decode(logs[i].data, (bytes32[10]))));
             } else if (topic == IDisputeGame.Moved.selector) {
-                bytes memory data;
-                (b.position, data) = abi.decode(logs[i].data, (Position, bytes));
+                (bytes32[10] memory words, bytes memory data) = abi.decode(logs[i].data, (bytes32[10], bytes));
+                b.position = Positions.unpack(words);
                 if (data.length != 0) b.data = data;
                 if (data.length != 0 && b.position.phase == Phase.Call) _addPart(b);
             } else if (topic == IDisputeGame.Ended.selector) {
@@ -151,9 +153,9 @@ abstract contract Arena is Test {
         (uint256 passed, uint256 left) = Moves.clock(b.position, block.number);
         vm.roll(block.number + left - passed - 1);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.ClockNotOver.selector, left - 1, left));
-        game.timeout(b.id, b.position);
+        game.timeout(b.id, b.position.pack());
         vm.roll(block.number + 1);
-        game.timeout(b.id, b.position);
+        game.timeout(b.id, b.position.pack());
         _follow(b);
     }
 
@@ -183,16 +185,16 @@ abstract contract Arena is Test {
         vm.startPrank(executor);
         if (p.phase == Phase.Publish) {
             (bytes32[] memory nodes, bytes32[] memory lefts) = _opening(s);
-            game.publish(b.id, p, order, 0, 0, nodes, lefts);
+            game.publish(b.id, p.pack(), order, 0, 0, nodes, lefts);
         } else if (p.phase == Phase.Trace || p.phase == Phase.Tree) {
-            game.descend(b.id, p, _levels(p.level), _children(p.level, p.index, leaves));
+            game.descend(b.id, p.pack(), _levels(p.level), _children(p.level, p.index, leaves));
         } else if (p.phase == Phase.Outputs) {
             (bytes32[] memory outputs, bytes32[] memory states) = _shownBy(s);
-            game.showOutputs(b.id, p, _claimOf(b, order), outputs, states);
+            game.showOutputs(b.id, p.pack(), _claimOf(b, order), outputs, states);
         } else if (p.phase == Phase.Leaf) {
-            game.showLeaf(b.id, p, Toy.leafOf(s.tensors[p.number], p.index), _resultsOf(p, s));
+            game.showLeaf(b.id, p.pack(), Toy.leafOf(s.tensors[p.number], p.index), _resultsOf(p, s));
         } else {
-            game.claimBorders(b.id, p, _bordersOf(p, s));
+            game.claimBorders(b.id, p.pack(), _bordersOf(p, s));
         }
         vm.stopPrank();
     }
@@ -275,7 +277,7 @@ abstract contract Arena is Test {
         else if (p.phase == Phase.Node) _disputeNode(b);
         else if (p.phase == Phase.Element) _disputeElement(b, claim);
         else if (p.phase == Phase.Span) _disputeSpan(b, claim, _witness(b));
-        else game.verdict(b.id, p, claim, _trueResults(p), _witness(b));
+        else game.verdict(b.id, p.pack(), claim, _trueResults(p), _witness(b));
         vm.stopPrank();
         _follow(b);
     }
@@ -284,15 +286,15 @@ abstract contract Arena is Test {
         Parts.Part memory part = _lastPart(b);
         (bool found, uint256 index) = _firstOther(part, Toy.trace(trueRoots, claim.outputs));
         if (!found && asks) {
-            game.askOutputs(b.id, b.position);
+            game.askOutputs(b.id, b.position.pack());
         } else if (!found) {
-            game.collect(b.id, b.position, claim, _lastOf(b));
+            game.collect(b.id, b.position.pack(), claim, _lastOf(b));
         } else if (part.bottom != 0) {
             _pickNode(b, part, index);
         } else {
             bytes memory proof = abi.encode(_pathOf(b, index));
             bytes32 root = part.node(0, index);
-            game.pickCall(b.id, b.position, claim, uint32(index), root, proof, _nowhere());
+            game.pickCall(b.id, b.position.pack(), claim, uint32(index), root, proof, _nowhere());
         }
     }
 
@@ -319,7 +321,7 @@ abstract contract Arena is Test {
             (shown.child, shown.path) = (states[number], Toy.path(states, number));
         }
         bytes memory proof = _lastOf(b);
-        game.judgeResult(b.id, b.position, claim, shown, other, proof);
+        game.judgeResult(b.id, b.position.pack(), claim, shown, other, proof);
     }
 
     /// @dev The proof of the last call's tensor root.
@@ -336,7 +338,7 @@ abstract contract Arena is Test {
     }
 
     function _pickNode(Board memory b, Parts.Part memory part, uint256 index) private {
-        game.pickNode(b.id, b.position, Descent(uint64(index), part.node(part.bottom, index), part.path(index)));
+        game.pickNode(b.id, b.position.pack(), Descent(uint64(index), part.node(part.bottom, index), part.path(index)));
     }
 
     /// @dev The number of the first of the opened nodes that differs from the one over the true leaves.
@@ -351,9 +353,9 @@ abstract contract Arena is Test {
     function _disputeElement(Board memory b, Claim memory claim) private {
         (uint256 element, uint256 k, Entry memory entry) = _wrongElement(b);
         if (k < program.reductions) {
-            game.pickReduction(b.id, b.position, entry, uint8(k), abi.encode(claim.program));
+            game.pickReduction(b.id, b.position.pack(), entry, uint8(k), abi.encode(claim.program));
         } else {
-            game.judgeFinal(b.id, b.position, entry, claim, _witness(b));
+            game.judgeFinal(b.id, b.position.pack(), entry, claim, _witness(b));
         }
         assertTrue(element < b.position.elements, "element");
     }
@@ -372,8 +374,8 @@ abstract contract Arena is Test {
     function _disputeSpan(Board memory b, Claim memory claim, bytes memory witness) private {
         bytes memory values = abi.decode(b.data, (bytes));
         (uint256 span, uint256 steps) = _wrongSpan(b.position, values);
-        if (steps > 1) game.pickSpan(b.id, b.position, span, values);
-        else game.judgeSpan(b.id, b.position, span, values, claim, _trueResults(b.position), witness);
+        if (steps > 1) game.pickSpan(b.id, b.position.pack(), span, values);
+        else game.judgeSpan(b.id, b.position.pack(), span, values, claim, _trueResults(b.position), witness);
     }
 
     /// @dev The first span that ends with a wrong border, and its steps.

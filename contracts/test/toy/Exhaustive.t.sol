@@ -253,7 +253,7 @@ contract ExhaustiveTest is Arena {
         else if (phase == Phase.Node) _chooseNode(b, Parts.opened(b.position, b.data), choice);
         else if (phase == Phase.Element) _chooseElement(b, claim, witness, choice);
         else if (phase == Phase.Span) _chooseSpan(b, claim, witness, choice);
-        else game.verdict(b.id, b.position, claim, _trueResults(b.position), witness);
+        else game.verdict(b.id, b.position.pack(), claim, _trueResults(b.position), witness);
         vm.stopPrank();
     }
 
@@ -266,9 +266,9 @@ contract ExhaustiveTest is Arena {
         if (choice == calls * ways) {
             number = trace.length - 2;
             bytes memory proof = abi.encode(trace[number], Toy.path(trace, number));
-            game.collect(b.id, b.position, claim, proof);
+            game.collect(b.id, b.position.pack(), claim, proof);
         } else if (choice == calls * ways + 1) {
-            game.askOutputs(b.id, b.position);
+            game.askOutputs(b.id, b.position.pack());
         } else if (choice > calls * ways) {
             _chooseNode(b, part, choice - calls * ways - 2);
         } else {
@@ -283,7 +283,7 @@ contract ExhaustiveTest is Arena {
         bytes32[] memory hashes = s.leaves[shot.number];
         if (way != 0) shot.descent = Descent(0, hashes[0], Toy.path(hashes, 0));
         if (way < 2) {
-            game.pickCall(b.id, b.position, claim, shot.number, shot.root, shot.proof, shot.descent);
+            game.pickCall(b.id, b.position.pack(), claim, shot.number, shot.root, shot.proof, shot.descent);
             return;
         }
         (shot.leaf, shot.element) = (Toy.leafOf(s.tensors[shot.number], 0), uint64(way - 2));
@@ -292,14 +292,14 @@ contract ExhaustiveTest is Arena {
         there.position.number = shot.number;
         shot.witness = _witness(there);
         b.position.number = before;
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
     }
 
     /// @dev Those that were opened, and as many of the padding beyond them.
     function _chooseNode(Board memory b, Parts.Part memory part, uint256 choice) private {
         uint256 index = part.first() + choice;
         bytes32[] memory path = part.path(part.first() + choice % (1 << part.levels));
-        game.pickNode(b.id, b.position, Descent(uint64(index), part.node(part.bottom, index), path));
+        game.pickNode(b.id, b.position.pack(), Descent(uint64(index), part.node(part.bottom, index), path));
     }
 
     function _chooseElement(Board memory b, Claim memory claim, bytes memory witness, uint256 choice) private {
@@ -307,15 +307,15 @@ contract ExhaustiveTest is Arena {
         uint256 each = program.reductions + 2;
         Entry memory entry = _entry(b.position, choice / each, leaf, results);
         uint256 k = choice % each;
-        if (k == each - 1) game.judgeFinal(b.id, b.position, entry, claim, witness);
-        else if (k == each - 2) game.pickReduction(b.id, b.position, entry, FINAL, "");
-        else game.pickReduction(b.id, b.position, entry, uint8(k), abi.encode(claim.program));
+        if (k == each - 1) game.judgeFinal(b.id, b.position.pack(), entry, claim, witness);
+        else if (k == each - 2) game.pickReduction(b.id, b.position.pack(), entry, FINAL, "");
+        else game.pickReduction(b.id, b.position.pack(), entry, uint8(k), abi.encode(claim.program));
     }
 
     function _chooseSpan(Board memory b, Claim memory claim, bytes memory witness, uint256 choice) private {
         bytes memory values = abi.decode(b.data, (bytes));
-        if (choice % 2 == 0) game.pickSpan(b.id, b.position, choice / 2, values);
-        else game.judgeSpan(b.id, b.position, choice / 2, values, claim, _trueResults(b.position), witness);
+        if (choice % 2 == 0) game.pickSpan(b.id, b.position.pack(), choice / 2, values);
+        else game.judgeSpan(b.id, b.position.pack(), choice / 2, values, claim, _trueResults(b.position), witness);
     }
 
     function _tensors(uint256 values) private view returns (bytes[] memory tensors) {

@@ -80,7 +80,7 @@ contract TreesTest is Arena {
         }
         vm.prank(executor);
         vm.expectRevert(IDisputeGame.TailNotZero.selector);
-        game.showLeaf(b.id, b.position, leaf, "");
+        game.showLeaf(b.id, b.position.pack(), leaf, "");
     }
 
     function test_PaddingThatIsNotZeroIsConvicted_Invariant27() public {
@@ -140,7 +140,7 @@ contract TreesTest is Arena {
         _tell(b, order, s);
         bytes32[] memory path = Toy.path(s.leaves[0], 35);
         vm.prank(challenger);
-        game.pickNode(b.id, b.position, Descent(35, s.leaves[0][35], path));
+        game.pickNode(b.id, b.position.pack(), Descent(35, s.leaves[0][35], path));
         _follow(b);
         assertEq(uint8(b.position.phase), uint8(Phase.Leaf), "phase");
         assertEq(b.position.index, 35, "leaf");
@@ -158,7 +158,7 @@ contract TreesTest is Arena {
         bytes32[] memory path = Toy.path(nodes, 3);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.Padding.selector, 3));
         vm.prank(challenger);
-        game.pickNode(b.id, b.position, Descent(3, 0, path));
+        game.pickNode(b.id, b.position.pack(), Descent(3, 0, path));
 
         _large();
         s = _story(truth);
@@ -171,7 +171,7 @@ contract TreesTest is Arena {
         path = Toy.path(nodes, 18);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.Padding.selector, 18));
         vm.prank(challenger);
-        game.pickNode(b.id, b.position, Descent(18, nodes[18], path));
+        game.pickNode(b.id, b.position.pack(), Descent(18, nodes[18], path));
     }
 
     /// @dev INVARIANT 26: of the trace, too; and its leaves are picked as calls.
@@ -187,10 +187,10 @@ contract TreesTest is Arena {
         bytes32[] memory path = Toy.path(nodes, 21);
         vm.startPrank(challenger);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.Padding.selector, 21));
-        game.pickNode(b.id, b.position, Descent(21, nodes[21], path));
+        game.pickNode(b.id, b.position.pack(), Descent(21, nodes[21], path));
         path = Toy.path(leaves, 3);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPath.selector, 6, 5, 5));
-        game.pickNode(b.id, b.position, Descent(3, leaves[3], path));
+        game.pickNode(b.id, b.position.pack(), Descent(3, leaves[3], path));
     }
 
     /// @dev The trace of 40 calls with a leaf beyond the outputs root: it cannot be published.
@@ -207,7 +207,7 @@ contract TreesTest is Arena {
         Claim memory claim = _claimOf(order, s.roots, s.outputs);
         bytes memory proof = abi.encode(Toy.path(Toy.trace(s.roots, s.outputs), 0));
         vm.prank(challenger);
-        game.pickCall(b.id, b.position, claim, 0, s.roots[0], proof, way);
+        game.pickCall(b.id, b.position.pack(), claim, 0, s.roots[0], proof, way);
         _follow(b);
     }
 

@@ -279,7 +279,7 @@ contract BatchChecksTest is ChannelFixture {
         Position memory position = _position(place, rival);
         vm.roll(block.number + position.executorLeft);
         uint256 funds = _funds(rival);
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
         _assertBatch(_batch, BatchState.Convicted);
         _settle(1, index);
         assertEq(_funds(rival), funds + _reward() + _bond());
@@ -293,7 +293,7 @@ contract BatchChecksTest is ChannelFixture {
         uint256 gameId = channels.challenge(verifier, offer, 1, place, 0);
         Position memory position = _position(place, verifier);
         vm.roll(block.number + position.executorLeft);
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
         assertEq(channels.judgmentAt(_batch).winner, verifier);
         _settle(1, index);
         uint256[] memory indices = new uint256[](1);

@@ -29,7 +29,7 @@ contract BatchDisputesTest is ChannelFixture {
         assertEq(channels.batchAt(_batch).games, 1);
         assertEq(channels.outputsRootOf(place.call.order), _resultOf(7));
         vm.roll(block.number + position.executorLeft);
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
 
         _assertBatch(_batch, BatchState.Convicted);
         assertEq(_funds(rival), funds + _reward());
@@ -57,11 +57,11 @@ contract BatchDisputesTest is ChannelFixture {
         bytes32[] memory trace = new bytes32[](2);
         (trace[0], trace[1]) = (keccak256("tensor root"), _resultOf(7));
         vm.prank(signer);
-        channelsGame.publish(gameId, position, order, HEADER, RECORDS, trace, new bytes32[](0));
+        channelsGame.publish(gameId, position.pack(), order, HEADER, RECORDS, trace, new bytes32[](0));
         position = _publishedBy(position, order, trace);
         vm.roll(position.since + position.challengerLeft);
         uint256 burned = _funds(channels.BURN());
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
 
         assertEq(channels.batchAt(_batch).games, 0);
         assertEq(channels.batchAt(_batch).won, 1);
@@ -113,7 +113,7 @@ contract BatchDisputesTest is ChannelFixture {
         (uint256 gameId, Position memory position) = _play(place, verifier);
         (uint256 other,) = _play(_place(_batch, 0, 2), rival);
         vm.roll(block.number + position.executorLeft);
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
         assertTrue(channels.judgmentAt(_batch).crowded);
         uint256 held = _heldOf(rival);
         uint256 funds = _funds(rival);
@@ -236,7 +236,7 @@ contract BatchDisputesTest is ChannelFixture {
         (, Leaf[] memory leaves,) = _demanded();
         (uint256 gameId, Position memory position) = _play(_place(_batch, 0, 1), verifier);
         vm.roll(block.number + position.executorLeft);
-        channelsGame.timeout(gameId, position);
+        channelsGame.timeout(gameId, position.pack());
         uint256 funds = _funds(rival);
         channels.denounce(offer, 1, 7, leaves);
         assertEq(_funds(rival), funds + 2 * p.gChunk);

@@ -119,7 +119,7 @@ contract ChallengesTest is MarketFixture {
         vm.roll(position.since + position.challengerLeft);
         vm.expectEmit(address(market));
         emit ITaskMarket.GameEnded(task, gameId, rival, false);
-        game.timeout(gameId, position);
+        game.timeout(gameId, position.pack());
         assertEq(_balance(rival), 10 ether - bond, "challenger");
         assertEq(_held(rival), 0, "bond");
         assertEq(_balance(market.BURN()), bond - reward, "burned");
@@ -139,7 +139,7 @@ contract ChallengesTest is MarketFixture {
 
         uint256 burned = _balance(market.BURN());
         vm.roll(other.since + other.challengerLeft);
-        game.timeout(idle, other);
+        game.timeout(idle, other.pack());
         assertEq(_held(verifier), bond, "what it decides after that changes nothing");
         assertEq(_balance(market.BURN()), burned, "burned");
         vm.expectEmit(address(market));

@@ -3,8 +3,8 @@ pragma solidity 0.8.30;
 
 import {Test} from "forge-std/Test.sol";
 import {Referee} from "../../src/Referee.sol";
-import {Position} from "../../src/interfaces/IDisputeGame.sol";
 import {Claim, IReferee, Point} from "../../src/interfaces/IReferee.sol";
+import {Positions} from "../../src/libraries/Positions.sol";
 
 /// @title What Python's players say and hash is what the contracts read
 contract DisputeVectorsTest is Test {
@@ -54,8 +54,8 @@ contract DisputeVectorsTest is Test {
         Standing[] memory positions =
             abi.decode(vm.parseJsonTypeArray(json, ".positions", "Standing(bytes encoded,bytes32 hash)"), (Standing[]));
         for (uint256 i; i < positions.length; ++i) {
-            (uint256 gameId, Position memory position) = abi.decode(positions[i].encoded, (uint256, Position));
-            assertEq(keccak256(abi.encode(gameId, position)), positions[i].hash);
+            (uint256 gameId, bytes32[10] memory words) = abi.decode(positions[i].encoded, (uint256, bytes32[10]));
+            assertEq(keccak256(abi.encode(gameId, Positions.unpack(words).pack())), positions[i].hash);
             assertEq(gameId, i + 1, "order");
         }
         assertGt(positions.length, 5, "a whole game");

@@ -67,10 +67,10 @@ contract EndsTest is MarketFixture {
         one = _publish(first, one, order);
         two = _publish(second, two, order);
         vm.roll(one.since + one.challengerLeft);
-        game.timeout(first, one);
+        game.timeout(first, one.pack());
         vm.expectRevert(abi.encodeWithSelector(IMarket.GamesOpen.selector, task, 1));
         market.close(order);
-        game.timeout(second, two);
+        game.timeout(second, two.pack());
         market.close(order);
         _assertState(task, State.Final);
         uint256 won = 2 * Terms.bondShare(p, price);

@@ -51,7 +51,7 @@ contract GameTest is Arena {
 
     function _publish(Board memory b) private {
         bytes32[] memory nodes = opening; // no call but this one, not even to hash: it may be pranked
-        game.publish(b.id, b.position, order, 0, 0, nodes, new bytes32[](0));
+        game.publish(b.id, b.position.pack(), order, 0, 0, nodes, new bytes32[](0));
     }
 
     // ---- Opening and ending ----
@@ -69,9 +69,9 @@ contract GameTest is Arena {
         assertEq(b.position.challenger, challenger, "challenger");
         assertEq(b.position.executorLeft, CLOCKS, "executor's clock");
         assertEq(b.position.challengerLeft, CLOCKS, "challenger's clock");
-        assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position)), "position");
+        assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position.pack())), "position");
         _tell(b, order, story);
-        assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position)), "next position");
+        assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position.pack())), "next position");
         _play(b, order, story);
         assertTrue(b.executorLost, "executor lost");
         assertEq(game.positionOf(b.id), 0, "no position");
@@ -82,7 +82,7 @@ contract GameTest is Arena {
         assertTrue(lost, "told");
         assertEq(market.endsCount(), 1, "once");
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPosition.selector, b.id));
-        game.timeout(b.id, b.position);
+        game.timeout(b.id, b.position.pack());
     }
 
     /// @dev Every phase has an exit by time that anybody can take: INVARIANT 29.
@@ -109,7 +109,7 @@ contract GameTest is Arena {
         vm.roll(block.number + CLOCKS);
         vm.expectEmit(address(game));
         emit IDisputeGame.Ended(b.id, b.position.task, executorLost, Reason.Clock);
-        game.timeout(b.id, b.position);
+        game.timeout(b.id, b.position.pack());
         _follow(b);
         vm.revertToState(snapshot);
     }
@@ -127,7 +127,7 @@ contract GameTest is Arena {
         Board memory b = _until(Phase.Element);
         _pickFinal(b);
         vm.roll(block.number + CLOCKS);
-        game.timeout(b.id, b.position);
+        game.timeout(b.id, b.position.pack());
         _follow(b);
         assertFalse(b.executorLost, "executor lost");
     }
@@ -145,13 +145,26 @@ contract GameTest is Arena {
         vm.roll(block.number + 1);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.ClockOver.selector, 1, 1));
         vm.prank(executor);
-        game.descend(b.id, b.position, 1, new bytes32[](2));
-        game.timeout(b.id, b.position);
+        game.descend(b.id, b.position.pack(), 1, new bytes32[](2));
+        game.timeout(b.id, b.position.pack());
         _follow(b);
         assertTrue(b.executorLost, "executor lost");
     }
 
     // ---- Positions and players ----
+
+    /// @dev INVARIANT 31: whatever the bit, it is in the hash, those that are no field's included.
+    function test_AnyOtherBitIsAnotherPosition_Invariant31() public {
+        Board memory b = _until(Phase.Span);
+        bytes32[10] memory words = b.position.pack();
+        for (uint256 bit; bit < 2_560; ++bit) {
+            words[bit / 256] ^= bytes32(1 << bit % 256);
+            vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPosition.selector, b.id));
+            game.timeout(b.id, words);
+            words[bit / 256] ^= bytes32(1 << bit % 256);
+        }
+        assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, words)), "the game is where it was");
+    }
 
     function test_AMoveOfAnotherGameIsRefused_Invariant31() public {
         Board memory other = _open(order, makeAddr("other"));
@@ -159,12 +172,12 @@ contract GameTest is Arena {
         bytes32[] memory none;
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPosition.selector, other.id));
         vm.prank(executor);
-        game.publish(other.id, board.position, order, 0, 0, nodes, none);
+        game.publish(other.id, board.position.pack(), order, 0, 0, nodes, none);
         Order memory foreign = _claim(story);
         Board memory b = _open(foreign, challenger);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongOrder.selector, b.position.task));
         vm.prank(executor);
-        game.publish(b.id, b.position, order, 0, 0, nodes, none);
+        game.publish(b.id, b.position.pack(), order, 0, 0, nodes, none);
     }
 
     function test_AMoveCannotBeMadeTwice_Invariant31() public {
@@ -185,7 +198,7 @@ contract GameTest is Arena {
         Claim memory claim = _claimOf(order, story.roots, story.outputs);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.NotThePlayer.selector, executor, challenger));
         vm.prank(executor);
-        game.collect(b.id, b.position, claim, "");
+        game.collect(b.id, b.position.pack(), claim, "");
     }
 
     function test_ASignerMovesForItsOperator() public {
@@ -201,29 +214,29 @@ contract GameTest is Arena {
         Entry memory entry;
         bytes memory wrong = abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Call, Phase.Publish);
         vm.expectRevert(wrong);
-        game.pickCall(b.id, b.position, claim, 0, 0, "", _nowhere());
+        game.pickCall(b.id, b.position.pack(), claim, 0, 0, "", _nowhere());
         vm.expectRevert(wrong);
-        game.collect(b.id, b.position, claim, "");
+        game.collect(b.id, b.position.pack(), claim, "");
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Tree, Phase.Publish));
-        game.descend(b.id, b.position, 1, new bytes32[](2));
+        game.descend(b.id, b.position.pack(), 1, new bytes32[](2));
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Node, Phase.Publish));
-        game.pickNode(b.id, b.position, _nowhere());
+        game.pickNode(b.id, b.position.pack(), _nowhere());
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Leaf, Phase.Publish));
-        game.showLeaf(b.id, b.position, "", "");
+        game.showLeaf(b.id, b.position.pack(), "", "");
         wrong = abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Element, Phase.Publish);
         vm.expectRevert(wrong);
-        game.pickReduction(b.id, b.position, entry, 0, "");
+        game.pickReduction(b.id, b.position.pack(), entry, 0, "");
         vm.expectRevert(wrong);
-        game.judgeFinal(b.id, b.position, entry, claim, "");
+        game.judgeFinal(b.id, b.position.pack(), entry, claim, "");
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Borders, Phase.Publish));
-        game.claimBorders(b.id, b.position, "");
+        game.claimBorders(b.id, b.position.pack(), "");
         wrong = abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Span, Phase.Publish);
         vm.expectRevert(wrong);
-        game.pickSpan(b.id, b.position, 0, "");
+        game.pickSpan(b.id, b.position.pack(), 0, "");
         vm.expectRevert(wrong);
-        game.judgeSpan(b.id, b.position, 0, "", claim, "", "");
+        game.judgeSpan(b.id, b.position.pack(), 0, "", claim, "", "");
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Verdict, Phase.Publish));
-        game.verdict(b.id, b.position, claim, "", "");
+        game.verdict(b.id, b.position.pack(), claim, "", "");
         b = _until(Phase.Call);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Publish, Phase.Call));
         _publish(b);
@@ -251,7 +264,7 @@ contract GameTest is Arena {
     function _refusesToPublish(bytes memory error, bytes32[] memory nodes, bytes32[] memory lefts) private {
         vm.expectRevert(error);
         vm.prank(executor);
-        game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
+        game.publish(board.id, board.position.pack(), order, 0, 0, nodes, lefts);
     }
 
     /// @dev 48 leaves: the outputs root has a sibling on its left on each of the four levels below the nodes.
@@ -265,19 +278,19 @@ contract GameTest is Arena {
             lefts[i] ^= bytes32(uint256(1));
             vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
             vm.prank(executor);
-            game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
+            game.publish(board.id, board.position.pack(), order, 0, 0, nodes, lefts);
             lefts[i] ^= bytes32(uint256(1));
         }
         _publishAs(nodes, new bytes32[](2), IDisputeGame.WrongNode.selector);
         _publishAs(nodes, new bytes32[](4), IDisputeGame.WrongNode.selector);
         vm.prank(executor);
-        game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
+        game.publish(board.id, board.position.pack(), order, 0, 0, nodes, lefts);
     }
 
     function _publishAs(bytes32[] memory nodes, bytes32[] memory lefts, bytes4 error) private {
         vm.expectPartialRevert(error);
         vm.prank(executor);
-        game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
+        game.publish(board.id, board.position.pack(), order, 0, 0, nodes, lefts);
     }
 
     function test_DescendRefusesWhatDoesNotFoldToTheNode() public {
@@ -287,15 +300,15 @@ contract GameTest is Arena {
         for (uint256 count; count < 6; ++count) {
             if (count == 2) continue;
             vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongChildren.selector, count, 2));
-            game.descend(b.id, b.position, 1, new bytes32[](count));
+            game.descend(b.id, b.position.pack(), 1, new bytes32[](count));
         }
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongLevels.selector, 0, 1, 1));
-        game.descend(b.id, b.position, 0, children);
+        game.descend(b.id, b.position.pack(), 0, children);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongLevels.selector, 2, 1, 1));
-        game.descend(b.id, b.position, 2, children);
+        game.descend(b.id, b.position.pack(), 2, children);
         children[0] ^= bytes32(uint256(1));
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.descend(b.id, b.position, 1, children);
+        game.descend(b.id, b.position.pack(), 1, children);
     }
 
     function test_ShowLeafRefusesOtherBytesAndLengths() public {
@@ -303,23 +316,23 @@ contract GameTest is Arena {
         bytes memory leaf = Toy.leafOf(story.tensors[1], 1);
         vm.startPrank(executor);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongLeaf.selector, 1_023));
-        game.showLeaf(b.id, b.position, new bytes(1_023), "");
+        game.showLeaf(b.id, b.position.pack(), new bytes(1_023), "");
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongResults.selector, 3, 4));
-        game.showLeaf(b.id, b.position, leaf, new bytes(3));
+        game.showLeaf(b.id, b.position.pack(), leaf, new bytes(3));
         leaf[0] ^= 0x01;
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.showLeaf(b.id, b.position, leaf, new bytes(4));
+        game.showLeaf(b.id, b.position.pack(), leaf, new bytes(4));
     }
 
     function test_BordersAreAsManyAsTheSpansAndCanonical() public {
         Board memory b = _until(Phase.Borders);
         vm.startPrank(executor);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongBorders.selector, 33, 34)); // 35 spans of two
-        game.claimBorders(b.id, b.position, new bytes(33));
+        game.claimBorders(b.id, b.position.pack(), new bytes(33));
         bytes memory values = new bytes(34);
         values[33] = 0x02;
         vm.expectRevert(abi.encodeWithSelector(Patterns.NotCanonical.selector, 2));
-        game.claimBorders(b.id, b.position, values);
+        game.claimBorders(b.id, b.position.pack(), values);
     }
 
     // ---- What the challenger picks ----
@@ -330,9 +343,9 @@ contract GameTest is Arena {
         claim.repeat = 2;
         vm.startPrank(challenger);
         vm.expectRevert(IDisputeGame.WrongClaim.selector);
-        game.pickCall(b.id, b.position, claim, 0, 0, "", _nowhere());
+        game.pickCall(b.id, b.position.pack(), claim, 0, 0, "", _nowhere());
         vm.expectRevert(IDisputeGame.WrongClaim.selector);
-        game.collect(b.id, b.position, claim, "");
+        game.collect(b.id, b.position.pack(), claim, "");
     }
 
     function test_ARootThatTheTraceHasNotCannotBePicked_Invariant30() public {
@@ -344,11 +357,11 @@ contract GameTest is Arena {
         bytes32 inner = Toy.level(trace, 1)[0];
         vm.startPrank(challenger);
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotInTrace.selector, 0));
-        game.pickCall(b.id, b.position, claim, 0, trace[1], proof, _nowhere());
+        game.pickCall(b.id, b.position.pack(), claim, 0, trace[1], proof, _nowhere());
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotInTrace.selector, 0));
-        game.pickCall(b.id, b.position, claim, 0, inner, shorter, _nowhere());
+        game.pickCall(b.id, b.position.pack(), claim, 0, inner, shorter, _nowhere());
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotInTrace.selector, 2));
-        game.pickCall(b.id, b.position, claim, 2, story.outputs, proof, _nowhere());
+        game.pickCall(b.id, b.position.pack(), claim, 2, story.outputs, proof, _nowhere());
     }
 
     function test_PickNodeRefusesOtherWays() public {
@@ -357,13 +370,13 @@ contract GameTest is Arena {
         bytes32[] memory path = Toy.path(children, 1);
         vm.startPrank(challenger);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPath.selector, 0, 1, 1));
-        game.pickNode(b.id, b.position, Descent(0, b.position.node, new bytes32[](0)));
+        game.pickNode(b.id, b.position.pack(), Descent(0, b.position.node, new bytes32[](0)));
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPath.selector, 2, 1, 1));
-        game.pickNode(b.id, b.position, Descent(0, children[0], new bytes32[](2)));
+        game.pickNode(b.id, b.position.pack(), Descent(0, children[0], new bytes32[](2)));
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.pickNode(b.id, b.position, Descent(0, children[1], path));
+        game.pickNode(b.id, b.position.pack(), Descent(0, children[1], path));
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.pickNode(b.id, b.position, Descent(3, children[1], path));
+        game.pickNode(b.id, b.position.pack(), Descent(3, children[1], path));
     }
 
     function test_EntriesAreThoseOfTheShownLeaf_Invariant30() public {
@@ -376,17 +389,17 @@ contract GameTest is Arena {
         for (uint256 i; i < elsewhere.length; ++i) {
             entry.element = elsewhere[i];
             vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongEntry.selector, elsewhere[i]));
-            game.pickReduction(b.id, b.position, entry, 0, kernel);
+            game.pickReduction(b.id, b.position.pack(), entry, 0, kernel);
         }
         entry.element = 1_025;
         entry.word[35] ^= 0x01; // the claimed result
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongEntry.selector, 1_025));
-        game.pickReduction(b.id, b.position, entry, 1, kernel);
+        game.pickReduction(b.id, b.position.pack(), entry, 1, kernel);
         entry.word[35] ^= 0x01;
         vm.expectPartialRevert(IReferee.WrongKernel.selector);
-        game.pickReduction(b.id, b.position, entry, 1, abi.encode(uint256(1)));
+        game.pickReduction(b.id, b.position.pack(), entry, 1, abi.encode(uint256(1)));
         vm.expectRevert(ToyMachine.Incomplete.selector);
-        game.pickReduction(b.id, b.position, entry, 2, kernel);
+        game.pickReduction(b.id, b.position.pack(), entry, 2, kernel);
     }
 
     function test_AResultOfNoValueIsConvictedAtOnce() public {
@@ -395,7 +408,7 @@ contract GameTest is Arena {
             bytes.concat(Toy.results(program, truth[0], 1_024), Toy.results(program, truth[0], 1_025)[0], hex"02");
         bytes memory leaf = Toy.leafOf(story.tensors[1], 1);
         vm.prank(executor);
-        game.showLeaf(b.id, b.position, leaf, results);
+        game.showLeaf(b.id, b.position.pack(), leaf, results);
         _follow(b);
         vm.expectEmit(address(game));
         emit IDisputeGame.Ended(b.id, b.position.task, true, Reason.Determined);
@@ -408,12 +421,12 @@ contract GameTest is Arena {
         Claim memory claim = _claimOf(order, story.roots, story.outputs);
         vm.startPrank(challenger);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongSpan.selector, 35, 35));
-        game.pickSpan(b.id, b.position, 35, values);
+        game.pickSpan(b.id, b.position.pack(), 35, values);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Verdict, Phase.Borders));
-        game.judgeSpan(b.id, b.position, 34, values, claim, "", "");
+        game.judgeSpan(b.id, b.position.pack(), 34, values, claim, "", "");
         values[0] ^= 0x01;
         vm.expectPartialRevert(IDisputeGame.WrongBorders.selector);
-        game.pickSpan(b.id, b.position, 34, values);
+        game.pickSpan(b.id, b.position.pack(), 34, values);
     }
 
     // ---- Verdicts ----
@@ -430,12 +443,12 @@ contract GameTest is Arena {
             vm.expectEmit(address(game));
             emit IDisputeGame.Ended(b.id, b.position.task, false, Reason.Verdict);
             vm.prank(senders[i]);
-            game.verdict(b.id, b.position, claim, results, witness);
+            game.verdict(b.id, b.position.pack(), claim, results, witness);
             vm.revertToState(snapshot);
         }
         vm.roll(block.number + CLOCKS);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.ClockOver.selector, CLOCKS, CLOCKS));
-        game.verdict(b.id, b.position, claim, "", witness);
+        game.verdict(b.id, b.position.pack(), claim, "", witness);
     }
 
     function test_AnIncompleteVerdictReverts_Invariant32() public {
@@ -445,12 +458,12 @@ contract GameTest is Arena {
         bytes memory results = _trueResults(b.position);
         bytes32[] memory path = Toy.path(Toy.trace(story.roots, story.outputs), 0);
         vm.expectRevert(ToyMachine.Incomplete.selector);
-        game.verdict(b.id, b.position, claim, results, abi.encode(bytes(""), path));
+        game.verdict(b.id, b.position.pack(), claim, results, abi.encode(bytes(""), path));
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotInTrace.selector, 0));
-        game.verdict(b.id, b.position, claim, results, abi.encode(truth[1], path));
+        game.verdict(b.id, b.position.pack(), claim, results, abi.encode(truth[1], path));
         results[0] ^= 0x01;
         vm.expectPartialRevert(IDisputeGame.WrongResults.selector);
-        game.verdict(b.id, b.position, claim, results, abi.encode(truth[0], path));
+        game.verdict(b.id, b.position.pack(), claim, results, abi.encode(truth[0], path));
     }
 
     /// @dev A claim that is wrong only in a reduction: the final expression is right, and whoever picks it has lost.
@@ -458,7 +471,7 @@ contract GameTest is Arena {
         (bytes memory leaf, bytes memory results) = abi.decode(b.data, (bytes, bytes));
         Entry memory entry = _entry(b.position, 1_025, leaf, results);
         vm.prank(challenger);
-        game.pickReduction(b.id, b.position, entry, FINAL, "");
+        game.pickReduction(b.id, b.position.pack(), entry, FINAL, "");
         _follow(b);
     }
 
@@ -506,7 +519,7 @@ contract GameTest is Arena {
         bytes memory path = abi.encode(story.roots[1], Toy.path(Toy.trace(story.roots, story.outputs), 1));
         Claim memory claim = _claimOf(order, story.roots, story.outputs);
         vm.prank(b.position.challenger);
-        game.collect(b.id, b.position, claim, path);
+        game.collect(b.id, b.position.pack(), claim, path);
         _follow(b);
     }
 
@@ -523,7 +536,7 @@ contract GameTest is Arena {
         bytes memory proof = abi.encode(Toy.path(Toy.trace(s.roots, s.outputs), 0));
         vm.prank(challenger);
         vm.expectRevert(IDisputeGame.NothingToDispute.selector);
-        game.pickCall(b.id, b.position, claim, 0, s.roots[0], proof, _nowhere());
+        game.pickCall(b.id, b.position.pack(), claim, 0, s.roots[0], proof, _nowhere());
         s.roots[0] = keccak256("something");
         order = _claim(s);
         b = _open(order, challenger);

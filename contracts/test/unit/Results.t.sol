@@ -37,7 +37,7 @@ contract ResultsTest is Arena {
     function _asked() private returns (Board memory b) {
         b = board;
         vm.prank(challenger);
-        game.askOutputs(b.id, b.position);
+        game.askOutputs(b.id, b.position.pack());
         _follow(b);
         assertEq(uint8(b.position.phase), uint8(Phase.Outputs), "asked");
     }
@@ -67,12 +67,12 @@ contract ResultsTest is Arena {
         (bytes32[] memory outputs, bytes32[] memory states) = Toy.resultsOf(story.roots[1]);
         vm.startPrank(executor);
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.showOutputs(b.id, b.position, claim, outputs, states);
+        game.showOutputs(b.id, b.position.pack(), claim, outputs, states);
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.showOutputs(b.id, b.position, claim, story.shown[1], story.shown[0]);
+        game.showOutputs(b.id, b.position.pack(), claim, story.shown[1], story.shown[0]);
         claim.outputs = Toy.outputsOf(outputs, states);
         vm.expectRevert(IDisputeGame.WrongClaim.selector);
-        game.showOutputs(b.id, b.position, claim, outputs, states);
+        game.showOutputs(b.id, b.position.pack(), claim, outputs, states);
     }
 
     function test_AResultIsOpenedAsItWasShown_Invariant32() public {
@@ -84,22 +84,22 @@ contract ResultsTest is Arena {
         bytes memory false_ = abi.encode(story.roots[0], _pathOf(b, 1));
         vm.startPrank(challenger);
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.judgeResult(b.id, b.position, claim, shown, keccak256("other"), proof);
+        game.judgeResult(b.id, b.position.pack(), claim, shown, keccak256("other"), proof);
         vm.expectPartialRevert(IReferee.NotInTrace.selector);
-        game.judgeResult(b.id, b.position, claim, shown, other, false_);
+        game.judgeResult(b.id, b.position.pack(), claim, shown, other, false_);
         shown.index = 0;
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.judgeResult(b.id, b.position, claim, shown, other, proof);
+        game.judgeResult(b.id, b.position.pack(), claim, shown, other, proof);
         (shown.index, shown.path) = (1, new bytes32[](2));
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPath.selector, 2, 1, 1));
-        game.judgeResult(b.id, b.position, claim, shown, other, proof);
+        game.judgeResult(b.id, b.position.pack(), claim, shown, other, proof);
         shown.index = 3;
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotInProgram.selector, 3));
-        game.judgeResult(b.id, b.position, claim, shown, other, proof);
+        game.judgeResult(b.id, b.position.pack(), claim, shown, other, proof);
         (shown.index, shown.path) = (1, Toy.path(story.shown[0], 1));
         vm.expectEmit(address(game));
         emit IDisputeGame.Ended(b.id, b.position.task, true, Reason.Collect);
-        game.judgeResult(b.id, b.position, claim, shown, other, proof);
+        game.judgeResult(b.id, b.position.pack(), claim, shown, other, proof);
     }
 
     function test_ARightResultIsAcquitted_Invariant26() public {
@@ -117,13 +117,13 @@ contract ResultsTest is Arena {
         OneShot memory shot;
         bytes memory wrong = abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Call, Phase.Publish);
         vm.expectRevert(wrong);
-        game.askOutputs(b.id, b.position);
+        game.askOutputs(b.id, b.position.pack());
         vm.expectRevert(wrong);
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Outputs, Phase.Publish));
-        game.showOutputs(b.id, b.position, claim, new bytes32[](0), new bytes32[](0));
+        game.showOutputs(b.id, b.position.pack(), claim, new bytes32[](0), new bytes32[](0));
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Result, Phase.Publish));
-        game.judgeResult(b.id, b.position, claim, shot.descent, 0, "");
+        game.judgeResult(b.id, b.position.pack(), claim, shot.descent, 0, "");
     }
 
     // ---- One transaction ----
@@ -149,7 +149,7 @@ contract ResultsTest is Arena {
         vm.expectEmit(address(game));
         emit IDisputeGame.Ended(b.id, b.position.task, true, Reason.Verdict);
         vm.prank(challenger);
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
     }
 
     function test_ARightElementIsAcquittedAtOnce_Invariant26() public {
@@ -160,7 +160,7 @@ contract ResultsTest is Arena {
         vm.expectEmit(address(game));
         emit IDisputeGame.Ended(b.id, b.position.task, false, Reason.Verdict);
         vm.prank(challenger);
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
     }
 
     function test_AnIncompleteOneShotReverts_Invariant32() public {
@@ -172,21 +172,21 @@ contract ResultsTest is Arena {
         for (uint256 i; i < 3; ++i) {
             shot.element = elsewhere[i];
             vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongEntry.selector, elsewhere[i]));
-            game.judgeCall(b.id, b.position, claim, shot);
+            game.judgeCall(b.id, b.position.pack(), claim, shot);
         }
         shot.element = 1_025;
         shot.leaf[0] ^= 0x01;
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
         shot.leaf = new bytes(1_023);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongLeaf.selector, 1_023));
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
         shot.descent = _nowhere();
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Leaf, Phase.Tree));
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
         claim.repeat = 2;
         vm.expectRevert();
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
     }
 
     /// @dev What has reductions needs their results, which only the executor has.
@@ -200,6 +200,6 @@ contract ResultsTest is Arena {
         (shot.leaf, shot.witness) = (Toy.leafOf(truth[0], 0), _witness(b));
         vm.prank(challenger);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongResults.selector, 0, 1));
-        game.judgeCall(b.id, b.position, claim, shot);
+        game.judgeCall(b.id, b.position.pack(), claim, shot);
     }
 }

@@ -3,7 +3,7 @@
 Games about tasks and those about paid calls are each of a contract of their own, by the same rules.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eigentensor.chain.history import History, Topics, spans, spans_back
@@ -107,8 +107,8 @@ class GameMessages(Games):
 
     def play(self, game_id: int, position: Position, move: "Move") -> "Mined":
         """A move in a game that stands at `position`. Raises Reverted if it stands elsewhere."""
-        return self._sender.once(self._contract, move.function, game_id, astuple(position), *move.arguments())
+        return self._sender.once(self._contract, move.function, game_id, position.pack(), *move.arguments())
 
     def timeout(self, game_id: int, position: Position) -> "Mined":
         """The end of a game whose side to move has used up its clock. By anybody."""
-        return self._sender.once(self._contract, "timeout", game_id, astuple(position))
+        return self._sender.once(self._contract, "timeout", game_id, position.pack())

@@ -4,7 +4,7 @@ from eigentensor.chain.contracts import Contract
 from eigentensor.chain.node import Node
 from eigentensor.chain.transactions import read_transaction
 from eigentensor.dispute.judged import JUDGING, Judged, judged
-from eigentensor.dispute.position import Phase, Position
+from eigentensor.dispute.position import Position
 from eigentensor.task.events import Ended
 
 
@@ -16,8 +16,8 @@ def judgement(contract: Contract, data: bytes) -> Judged | None:
     for name in JUDGING:
         function = contract.function(name)
         if data.startswith(function.selector):
-            _, (task, executor, challenger, phase, *rest), *arguments = function.arguments(data)
-            return judged(Position(task, executor, challenger, Phase(phase), *rest), name, arguments)
+            _, words, *arguments = function.arguments(data)
+            return judged(Position.unpack(words), name, arguments)
     return None
 
 

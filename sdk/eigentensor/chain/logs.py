@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from eigentensor.chain.contracts import Logged, abi, events_of
+from eigentensor.dispute.position import Position
 from eigentensor.task.events import KINDS, Event, Moved, Place
 
 #: The contracts whose events are known.
@@ -27,7 +28,7 @@ def decode_log(log: Mapping[str, Any], channels: str = "") -> Event | None:
     arguments = logged.values(log["topics"], log["data"])
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
     if kind is Moved:
-        arguments = {"task": arguments["position"]["task"], **arguments}
+        arguments = {"task": Position.unpack(arguments["position"]).task, **arguments}
     event: Event = kind(place, **_members(kind, arguments))
     return event
 
@@ -69,6 +70,8 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     if get_origin(kind) is tuple:
         one = _reader(get_args(kind)[0])
         return lambda values: tuple(map(one, values))
+    if kind is Position:
+        return Position.unpack
     if is_dataclass(kind):
         build: Any = kind
         return lambda values: build(**_members(build, values))

@@ -1,10 +1,14 @@
 """Where a game stands: what the contract keeps of it, as one hash. Names and order are those of IDisputeGame.sol."""
 
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from enum import IntEnum
+from operator import attrgetter
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from eigentensor.abi import encode
+from eigentensor.addresses import to_checksum_address
 from eigentensor.errors import IllegalMove
 from eigentensor.keccak import keccak
 from eigentensor.leaves import NOTHING
@@ -65,7 +69,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The fields of the Solidity struct; `astuple` is what its ABI takes. What a phase does not use keeps its value."""
+    """The fields of the Solidity struct. What a phase does not use keeps its value."""
 
     task: bytes
     executor: str
@@ -96,7 +100,22 @@ class Position:
 
     def hash(self, game: int) -> bytes:
         """What the contract keeps of a game in this position."""
-        return keccak(encode(["uint256", POSITION], [game, astuple(self)]))
+        return keccak(encode(["uint256", POSITION], [game, self.pack()]))
+
+    def pack(self) -> tuple[bytes, ...]:
+        """The ten words that messages and events carry; their layout is in Positions.sol."""
+        task, executor, since, executor_left, challenger_left, challenger, *rest = _PACKED(self)
+        players = bytes.fromhex(executor[2:]), since, executor_left, challenger_left, bytes.fromhex(challenger[2:])
+        data = _WORDS.pack(task, *players, *rest)
+        return tuple(data[at : at + 32] for at in range(0, len(data), 32))
+
+    @classmethod
+    def unpack(cls, words: Iterable[bytes]) -> "Position":
+        """The inverse. Bits that are no field's are not read: no game has words with such bits."""
+        values = dict(zip(_NAMES, _WORDS.unpack(b"".join(words)), strict=True))
+        for player in ("executor", "challenger"):
+            values[player] = to_checksum_address(values[player])
+        return cls(**values | {"phase": Phase(values["phase"]), "rooted": bool(values["rooted"])})
 
     @property
     def left(self) -> int:
@@ -104,10 +123,17 @@ class Position:
         return self.executor_left if self.phase.side is Side.EXECUTOR else self.challenger_left
 
 
-POSITION = (
-    "(bytes32,address,address,uint8,uint32,uint32,uint32,bytes32,uint32,bytes32,bool,uint8,uint8,uint64,uint8,uint64,"
-    "uint64,bytes32,uint64,bytes32,uint8,uint64,uint64,uint64,uint64,bytes32)"
-)
+#: The fields in the order of the words, big-endian, nothing between them but the two bytes that end the third word.
+_WORDS = Struct(">32s 20s3I 20sI6B2x 4Q 4Q 32s 32s 32s 32s 32s")
+_NAMES = (
+    "task", "executor", "since", "executor_left", "challenger_left", "challenger", "number", "phase", "rooted", "level",
+    "opened", "dtype", "reduction", "index", "elements", "reductions", "element", "low", "high", "low_value",
+    "high_value", "claim", "node", "kernel", "results", "borders",
+)  # fmt: skip
+_PACKED = attrgetter(*_NAMES)
+
+#: Types of what messages carry.
+POSITION = "bytes32[10]"
 CLAIM = "(bytes32,bytes32,bytes32,bytes32,bytes32,uint32,bytes32,bytes32)"
 
 

@@ -16,7 +16,7 @@ WAD = 10**18
 GAMES = 8
 #: Gas of one party's messages (tables in contracts/README.md): an executor's accept; its commit and reveal; a
 #: verifier's answer, reveal and settle; the longest game with 2^14 calls, as its challenger and as its executor.
-GAS_ACCEPT, GAS_COMMIT, GAS_ANSWER, GAS_CHALLENGE, GAS_DEFEND = 146_222, 106_757, 321_273, 844_195, 841_241
+GAS_ACCEPT, GAS_COMMIT, GAS_ANSWER, GAS_CHALLENGE, GAS_DEFEND = 146_222, 106_757, 321_273, 800_508, 798_016
 #: Blocks of `exec` without which nobody can execute in time: one to see the acceptance, one for the commit.
 LEAST_RESERVE = 2
 #: Blocks of `exec` that operators keep for their transactions where the market has as many to spare.

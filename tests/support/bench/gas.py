@@ -84,7 +84,10 @@ transactions | {once[all]} in {once[transactions]} |
 | games are counted and convictions noted in words that are there | `challenge` | 146,305 | {conviction[challenge]} |
 | | the whole last move of a game | 135,787 | {conviction[last move of the deciding game]} |
 | a header is walked once | `seed` | 73,143 | {task[seed]} |
-| words and nodes are hashed in one loop each | `showLeaf` | 100,049 | {final[showLeaf]} |"""
+| words and nodes are hashed in one loop each | `showLeaf` | 100,049 | {final[showLeaf]} |
+| a position is ten words, not 26 | a dispute about a step, 13 transactions | 1,255,212 | {step[all]} |
+| | the same among 2^14 calls, 17 | 1,629,414 | {deep[all]} |
+| | `pickSpan` | 53,289 | {step[pickSpan]} |"""
 
 
 CALLS = """\

@@ -115,6 +115,7 @@ def prove(check: Check, mutant: Mutant | None = None, seconds: int = SECONDS) ->
         mutant.put(project)
     tools = _tools()
     result = project / "result.json"
+    result.unlink(missing_ok=True)  # of the last proof: a halmos that dies leaves none of its own
     environment = {
         **os.environ,
         **dict.fromkeys(("FOUNDRY_SRC", "FOUNDRY_TEST", "FOUNDRY_SCRIPT"), str(PROOFS)),

@@ -65,7 +65,14 @@ MUTANTS = [
     ),
     Mutant("Game.TheMoverMovesOrLosesByItsClock", "Moves.sol", "if (passed >= left)", "if (passed > left)"),
     Mutant("Game.NobodyEndsAGameInTime", "Moves.sol", "? p.executorLeft : p.challengerLeft", "? 0 : p.challengerLeft"),
-    Mutant("Game.OnlyTheGamesOwnPositionIsPlayed", "../DisputeGame.sol", "!= _hash(gameId, p)", "== 0"),
+    Mutant("Game.OnlyTheGamesOwnPositionIsPlayed", "../DisputeGame.sol", "!= _hash(gameId, packed)", "== 0"),
+    Mutant("Game.APositionIsWhatItsWordsSay", "Positions.sol", "and(shr(32, word), 0xffffffff)", "shr(32, word)"),
+    Mutant(
+        "Game.WordsAreWhatTheirPositionIsPackedInto",
+        "Positions.sol",
+        "shl(16, mload(add(p, 0x280)))",
+        "shl(17, mload(add(p, 0x280)))",
+    ),
     Mutant("Game.ClaimBorders_OfCanonicalPatterns", "Patterns.sol", "at += bytes_) {", "at += 2 * bytes_) {"),
     # an index that is not compared
     Mutant("Game.PickNode", "Moves.sol", "descent.index >> levels != p.index", "descent.index >> levels > p.index"),

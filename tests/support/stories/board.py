@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from eth_abi.abi import encode
@@ -60,7 +60,7 @@ class Board:
 
     def data(self, move: Move) -> str:
         """The calldata of a move here."""
-        arguments = self.game, astuple(self.position), *move.arguments()
+        arguments = self.game, self.position.pack(), *move.arguments()
         return encoded(self.table.client.node.disputes, move.function, arguments)
 
     def takes(self, data: str, sender: Chain | None = None) -> bool:
@@ -92,7 +92,7 @@ class Board:
 
     def run_out(self) -> None:
         """The side to move lets its clock run out; anybody ends the game then, and nobody before."""
-        arguments = self.game, astuple(self.position)
+        arguments = self.game, self.position.pack()
         over = encoded(self.table.client.node.disputes, "timeout", arguments)
         self.table.anvil.mine_past(deadline_of(self.position) - 2)
         assert not self.takes(over, self.table.client)

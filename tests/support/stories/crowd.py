@@ -285,6 +285,8 @@ def _layout(name: str) -> tuple[str, bytes, list[tuple[str, str]], list[tuple[st
 def _plain(value: Any) -> Any:
     if isinstance(value, Order):
         return value.as_tuple()
+    if isinstance(value, Position):
+        return value.pack()
     return astuple(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 

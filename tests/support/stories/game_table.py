@@ -143,8 +143,8 @@ class Table:
             for other in refused(move):
                 with pytest.raises((IllegalMove, WitnessError)):
                     apply(position, other, self.client.node.block_number() + 1)
-                assert self.reverts(mover, other.function, game, astuple(position), *other.arguments()), other
-            sent, events = self.send(mover, "DisputeGame", move.function, game, astuple(position), *move.arguments())
+                assert self.reverts(mover, other.function, game, position.pack(), *other.arguments()), other
+            sent, events = self.send(mover, "DisputeGame", move.function, game, position.pack(), *move.arguments())
             after = apply(position, move, events[0].place.block)
             course.sent.append(replace(sent, side=side, led_to=after))
             if isinstance(after, Outcome):
@@ -164,7 +164,7 @@ class Table:
         for game, position in idle.items():
             assert isinstance(position, Position)
             self.anvil.mine_past(deadline_of(position))
-            self.send(self.challenger, "DisputeGame", "timeout", game, astuple(position))
+            self.send(self.challenger, "DisputeGame", "timeout", game, position.pack())
 
     def reverts(self, sender: Chain, function: str, *arguments: object) -> bool:
         """Whether the contract would refuse a move, and say why."""

@@ -104,7 +104,7 @@ def game() -> Iterator[dict[str, object]]:
     played = play(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
     for number, position in enumerate(played.positions, 1):
         with_task = replace(position, task=keccak(b"task"))
-        encoded = encode(["uint256", POSITION], [number, astuple(with_task)])
+        encoded = encode(["uint256", POSITION], [number, with_task.pack()])
         yield {"encoded": _hex(encoded), "hash": _hex(with_task.hash(number))}
 
 

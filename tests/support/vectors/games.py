@@ -1,12 +1,11 @@
 """Writes games.json: disputes over real programs from the first move after `publish`, each move as calldata.
 
-Game and position are a chain's: whoever replays a game there writes its own over them, at bytes 4 to 868.
+Game and position are a chain's: whoever replays a game there writes its own over them, at bytes 4 to 356.
 """
 
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import astuple
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -71,7 +70,7 @@ def _game(name: str, true: Execution, outputs: bytes, played: Played) -> dict[st
 
 def _calldata(position: Position, move: Move) -> bytes:
     (function,) = (entry for entry in abi("DisputeGame") if entry.get("name") == move.function)
-    values = [0, astuple(position), *move.arguments()]
+    values = [0, position.pack(), *move.arguments()]
     return selector_of(function) + encode([type_of(one) for one in function["inputs"]], values)
 
 
