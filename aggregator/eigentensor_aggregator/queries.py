@@ -29,7 +29,6 @@ from eigentensor_aggregator.tables import (
     TaskRow,
 )
 
-RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
 _LIVE = [state.name.lower() for state in BatchState if not state.is_terminal]
 _OPEN = ChannelState.OPEN.name.lower()
 _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc())
@@ -168,7 +167,7 @@ class Queries:
 
     def _views(self, rows: Sequence[OperatorRow], which: ColumnElement[bool] | bool = True) -> list[OperatorView]:
         executed, paid = self._executed(which)
-        recent = self._store.recent([row.operator for row in rows if row.operator in executed], RECENT)
+        recent = self._store.recent([row.operator for row in rows if row.operator in executed])
         return [
             OperatorView(row, executed.get(row.operator, {}), recent.get(row.operator), paid.get(row.operator, 0))
             for row in rows

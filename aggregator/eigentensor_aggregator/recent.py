@@ -13,6 +13,7 @@ from eigentensor_aggregator.tables import TaskRow
 
 #: Price in wei as its column has it, and the blocks of acceptance and commit.
 Row = tuple[str, int, int | None]
+RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
 _TASKS = SQLModel.metadata.tables[str(TaskRow.__tablename__)].c
 
 
@@ -37,17 +38,17 @@ class Recent(NamedTuple):
         return cls(len(prices), prices[0], median_low(prices), prices[-1], median_low(took) if took else None)
 
 
-def read(session: Session, operators: Sequence[str], most: int) -> dict[str, Recent | None]:
-    """For each operator what the newest tasks that it accepted tell, at most so many of them."""
+def read(session: Session, operators: Sequence[str]) -> dict[str, Recent | None]:
+    """For each operator what the newest tasks that it accepted tell."""
     rows: dict[str, list[Row]] = defaultdict(list)
     connection = session.connection()
     if connection.dialect.name == "postgresql":  # it takes a statement for each operator ten times as long
-        found = connection.execute(_OF_ALL, {"who": list(operators), "most": most})
+        found = connection.execute(_OF_ALL, {"who": list(operators)})
         for operator, price, accepted, committed in found.all():
             rows[operator].append((price, accepted, committed))
     else:
         for operator in operators:
-            found = connection.execute(_OF_ONE, {"who": operator, "most": most})
+            found = connection.execute(_OF_ONE, {"who": operator})
             rows[operator] = [(price, accepted, committed) for price, accepted, committed in found]
     return {operator: Recent.of(rows[operator]) for operator in operators}
 
@@ -57,7 +58,7 @@ def _newest(executor: sa.ColumnElement[str]) -> "sa.Select[Row]":
         sa.select(_TASKS.price, _TASKS.accepted_block, _TASKS.committed_block)
         .where(_TASKS.executor == executor)
         .order_by(_TASKS.posted_block.desc(), _TASKS.posted_index.desc())
-        .limit(sa.bindparam("most", type_=sa.Integer))
+        .limit(RECENT)
     )
 
 

@@ -269,13 +269,13 @@ class Store:
         self._known.keep({task: life for task, life in read.items() if life is not None}, session.info[_VERSION])
         return {**known, **read}
 
-    def recent(self, operators: Sequence[str], limit: int) -> dict[str, Recent]:
-        """For each operator what the newest tasks that it accepted tell, at most `limit`; none without any."""
+    def recent(self, operators: Sequence[str]) -> dict[str, Recent]:
+        """For each operator what the newest tasks that it accepted tell; none without any."""
         subjects = {_executed_by(operator): operator for operator in operators}
         known = self._recent.of(subjects)
         if unknown := [operator for subject, operator in subjects.items() if subject not in known]:
             with self.session() as session:
-                read = recent.read(session, unknown, limit)
+                read = recent.read(session, unknown)
                 found = {_executed_by(operator): one for operator, one in read.items() if one is not None}
                 self._recent.keep(found, session.info[_VERSION])
             known.update(found)

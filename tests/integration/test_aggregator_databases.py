@@ -8,11 +8,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import SQLModel
 
 from eigentensor.chain import Changes
+from eigentensor_aggregator.recent import RECENT
 from eigentensor_aggregator.store import Store
 from support.stories.crowd import Crowd, told
 
 #: More operators, and tasks, than are told one by one.
-CROWD = Crowd(tasks=200, operators=40, per_block=10)
+CROWD = Crowd(tasks=200, operators=8, per_block=10)
 
 
 def rows_of(store: Store) -> dict[str, list[Any]]:
@@ -40,8 +41,8 @@ def test_both_databases_remember_the_same(database: str) -> None:
         whole, streamed = map(rows_of, stores)
         assert whole == streamed
         everybody = [CROWD.operator(number) for number in range(CROWD.operators)]
-        told_of, together = (store.recent(everybody, 3) for store in stores)
-        assert told_of == together and max(one.tasks for one in told_of.values()) == 3
+        told_of, together = (store.recent(everybody) for store in stores)
+        assert told_of == together and max(one.tasks for one in told_of.values()) == RECENT
         for store in stores:
             with pytest.raises(DBAPIError):
                 store.apply(Changes(None, again, heads[-1:], complete=True))

@@ -16,8 +16,8 @@ from eigentensor.task import Event, SignerSet
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.events import Sent
 from eigentensor_aggregator.metrics import Metrics
-from eigentensor_aggregator.queries import RECENT, Queries
-from eigentensor_aggregator.recent import Recent
+from eigentensor_aggregator.queries import Queries
+from eigentensor_aggregator.recent import RECENT, Recent
 from eigentensor_aggregator.store import HEADS, Store
 from eigentensor_aggregator.tables import TaskRow
 from eigentensor_aggregator.watch.machine import Act, Verdict

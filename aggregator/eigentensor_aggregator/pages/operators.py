@@ -13,7 +13,8 @@ from eigentensor.schemas.network import Lately
 from eigentensor.web.pages.site import Site
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.parts import Account, Parts
-from eigentensor_aggregator.queries import RECENT, OperatorView
+from eigentensor_aggregator.queries import OperatorView
+from eigentensor_aggregator.recent import RECENT
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import OperatorRow
 
