@@ -49,7 +49,7 @@ class CostedTiling(Tiling):
                 shared *= self.lanes / self._weight(i)
             by_row = self.row is not None and self.row not in self.analysis.depends[i]
             if i in self.packed:
-                total += steps / (self.lanes * (rows if by_row else 1))  # read again for each tile
+                total += self._again * steps / (self.lanes * (rows if by_row else 1))  # read again for each tile
             if i in self.below_packed:
                 shared *= self.block // rows or self.served
             if by_row:
@@ -62,6 +62,14 @@ class CostedTiling(Tiling):
         total += self._leaping / width
         chains = min(rows * columns, 8) if self.body.reduce_ranges else 8
         return total / useful * (8 / chains) ** 0.25, -self.lanes, -(self.vector if self.vector is not None else -1)
+
+    @cached_property
+    def _again(self) -> float:
+        """Cost of a packed vector for each tile: whether the nearest cache has kept it."""
+        size = sum(self.analysis.steps[number] * self._copies(number) * self.lanes * 4 for number in self.packed)
+        if self.panel:
+            size = self.panel * self._step_bytes
+        return 1.0 if size < NEAREST else AGAIN
 
     @cached_property
     def _leaping(self) -> float:
