@@ -23,6 +23,7 @@ from eigentensor.runtime.bodies.rewriting import join, simple_joins
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.choice import candidates, choose
 from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.source import write
 from eigentensor.runtime.cpu.table import Table
 from eigentensor.threads import start
 from support.oracles.agreement import disagreements
@@ -311,3 +312,33 @@ def test_no_tile_needs_more_registers_than_there_are() -> None:
         tiles = [s for s in candidates(body, target) if s.row is not None and s.vector is not None and s.lanes > 1]
         assert tiles
         assert all(s.rows * s.columns + s.columns + 1 <= target.registers for s in tiles)
+
+
+def windows_of_products(op: Op) -> Program:
+    """For each row and column the sum over three shifts and 20 terms, within columns 2 to 39 of what is shifted."""
+    i, j, shift, k = axes = (Axis(0, 9), Axis(1, 70), Axis(2, 3, True), Axis(3, 20, True))
+    column = binary(Op.ADD, counter(j), counter(shift))
+    inside = conjunction(binary(Op.CMPLT, const(INDEX, 1), column), binary(Op.CMPLT, column, const(INDEX, 40)))
+    w = load(Array("w", F32, 180), index((counter(i), 20), (counter(k), 1)), inside)
+    x = load(Array("x", F32, 800), index((counter(k), 40), (column, 1)), inside)
+    terms = (w, x) if op is Op.REDUCE_MULACC else (w,)
+    return program(reduction(op, axes[2:], *terms), axes[:2], w=(F32, 180), x=(F32, 800))
+
+
+@pytest.mark.parametrize("op", [Op.REDUCE_MULACC, Op.REDUCE_ADD, Op.REDUCE_MUL])
+def test_what_guards_leave_out_is_nothing_whatever_stands_there(op: Op, tmp_path: Path) -> None:
+    """Of a long loop under a guard: with infinities, NaNs and products that are less than the least number."""
+    of, here = windows_of_products(op), toolchain.local()
+    random = np.random.default_rng(5)
+    values = np.array([np.inf, -np.inf, np.nan, -1e-30, 1e-30, -0.0, 1, -1, 2], np.float32)
+    arrays = {
+        b.name: random.choice(values, b.shape, p=[0.01] * 3 + [0.2, 0.2] + [0.14, 0.14, 0.14, 0.15]) for b in of.buffers
+    }
+    possible = candidates(of.bodies[0], Target(8, 16))
+    tiles = {(s.vector, s.row, bool(s.packed)): s for s in reversed(possible)}
+    texts = [write(of.bodies[0], s) for s in tiles.values()]
+    assert any("if (every(" in text for text in texts)
+    assert any("some(" in text and " + 1)" in text for text in texts) == (op is not Op.REDUCE_MUL)
+    for schedule in tiles.values():
+        kind = Chosen(here.identity, Target(8, 16), here.command, schedule)
+        assert disagreements(of, arrays, cache=Cache(tmp_path), toolchain=kind) == [], schedule

@@ -136,6 +136,8 @@ class CostedTiling(Tiling):
             stride = self.strides[instruction.b]
             if number in self.analysis.wide and stride == FOUR:
                 stride = 1
+            if stride == 0 and number not in self.analysis.wide:  # one value for all columns, most often in all lanes
+                return GUARDED / self.columns
             if stride == 1 and self._is_read_again(number):
                 return AGAIN
             if stride == 1:
