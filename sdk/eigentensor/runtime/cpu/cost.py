@@ -18,6 +18,7 @@ SCATTERED = 8.0  #: a result that is stored alone, in a cache line of its own
 STREAMED = 1.5  #: a vector that is read again for each tile, from wherever it is
 RESTARTED = 600.0  #: the beginning of one of many runs of memory, none of which the processor has fetched ahead
 AGAIN = 3.0  #: a vector from a core's second cache, step after step
+KEPT = 2.0  #: a packed vector from there, for each tile
 NEAREST = 1 << 15  #: bytes that a core's nearest cache holds
 LEAP = 80.0  #: the beginning of a short run of far memory
 FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
@@ -69,7 +70,7 @@ class CostedTiling(Tiling):
         size = sum(self.analysis.steps[number] * self._copies(number) * self.lanes * 4 for number in self.packed)
         if self.panel:
             size = self.panel * self._step_bytes
-        return 1.0 if size < NEAREST else AGAIN
+        return 1.0 if size < NEAREST else KEPT
 
     @cached_property
     def _leaping(self) -> float:
