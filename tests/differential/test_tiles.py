@@ -342,3 +342,11 @@ def test_what_guards_leave_out_is_nothing_whatever_stands_there(op: Op, tmp_path
     for schedule in tiles.values():
         kind = Chosen(here.identity, Target(8, 16), here.command, schedule)
         assert disagreements(of, arrays, cache=Cache(tmp_path), toolchain=kind) == [], schedule
+
+
+def test_what_is_packed_for_many_steps_is_for_tall_tiles() -> None:
+    """It is read from a core's second cache for each tile: fewer columns, more rows."""
+    (body,) = product(F32, False, False, (1024, 1024, 1024)).bodies
+    chosen = choose(body, Target(8, 16))
+    assert chosen.packed
+    assert (chosen.columns, chosen.rows) == (2, 6)
