@@ -1,5 +1,7 @@
 """Shapes that no tile divides, values packed for all rows, reads along every axis: the same bits for all schedules."""
 
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -12,17 +14,21 @@ from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.capture import capture
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program.expression import Array, Axis, binary, const, counter, load
+from eigentensor.program.expression import Array, Axis, binary, conjunction, const, counter, load, reduction
+from eigentensor.program.model import Body, Program
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.bodies.rewriting import join, simple_joins
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.choice import candidates, choose
 from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.source import write
 from eigentensor.runtime.cpu.table import Table
 from eigentensor.threads import start
 from support.oracles.agreement import disagreements
 from support.oracles.chosen import Chosen
+from support.programs.models import Values
 from support.programs.tiles import CASES, F32, INDEX, LONG, M, N, gradient, index, product, program, tensors
 
 
@@ -231,3 +237,116 @@ def test_of_a_tile_beyond_what_a_variable_bounds_nothing_is_computed(tmp_path: P
                 compiled.run({}, {"position": position}).outputs["output"].tobytes()
                 == expected.outputs["output"].tobytes()
             )
+
+
+def plain(function: Callable[..., Tensor], *shapes: tuple[int, ...]) -> tuple[Program, dict[str, Values]]:
+    """A captured function of random tensors, and these."""
+    random = np.random.default_rng(4)
+    arrays = [random.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    of = capture(function, tuple(arrays)).program
+    return of, dict(zip(inspect.signature(function).parameters, arrays, strict=True))
+
+
+def require_the_same(of: Program, arrays: dict[str, Values], cache: Path) -> None:
+    """Bodies that are made anew compute what they did, and their kernels, too."""
+    same = replace(of, bodies=tuple(join(b, ()) for b in of.bodies))
+    expected = reference.execute(of, arrays).outputs["output"]
+    assert reference.execute(same, arrays).outputs["output"].tobytes() == expected.tobytes()
+    assert disagreements(of, arrays, cache=Cache(cache)) == []
+
+
+def divisions_of_loops(body: Body) -> list[Op]:
+    """The quotients and remainders in a body that change along more than two steps."""
+    analysis = Analysis(body)
+    divided = (n for n, i in enumerate(body.instructions) if i.op in (Op.FLOORDIV, Op.FLOORMOD))
+    return [body.instructions[n].op for n in divided if any(analysis.extents[r] > 2 for r in analysis.depends[n])]
+
+
+def test_a_remainder_that_a_guard_decides_is_none(tmp_path: Path) -> None:
+    """Every second window of an image within a border, where tinygrad reads elements modulo all of them."""
+    y, x, i, j = axes = (Axis(0, 8), Axis(1, 8), Axis(2, 3, True), Axis(3, 3, True))
+    rows, columns = (binary(Op.ADD, counter(a), counter(b)) for a, b in ((y, i), (x, j)))
+    inside = [binary(Op.CMPNE, binary(Op.CMPLT, c, const(INDEX, 1)), const(DType.BOOL, 1)) for c in (rows, columns)]
+    whole = index((counter(y), 32), (counter(i), 16), (counter(x), 2), (counter(j), 1), (const(INDEX, 239), 1))
+    element = binary(Op.FLOORMOD, whole, const(INDEX, 256))
+    windows = reduction(Op.REDUCE_ADD, axes[2:], load(Array("x", F32, 256), element, conjunction(*inside)))
+    of = program(windows, axes[:2], x=(F32, 256))
+    assert not divisions_of_loops(join(of.bodies[0], ()))
+    require_the_same(of, tensors(of), tmp_path)
+
+
+def test_lanes_of_long_sums_are_read_side_by_side(tmp_path: Path) -> None:
+    """What is taken apart are the steps: lanes are less than all that divides them."""
+
+    def squares(x: Tensor) -> Tensor:
+        return (x * x).sum((0, 2, 3))
+
+    of, arrays = plain(squares, (8, 2, 8, 32))
+    divided = next(b for b in of.bodies if any(i.op is Op.FLOORDIV for i in b.instructions))
+    body = join(divided, ())
+    lane = len(body.output_ranges) - 1
+    elements = [i.b for i in body.instructions if i.op is Op.LOAD]
+    assert [Analysis(body).strides(lane)[element] for element in elements] == [1] * len(elements)
+    require_the_same(of, arrays, tmp_path)
+
+
+def test_loops_become_several_where_a_short_one_is_divided_still(tmp_path: Path) -> None:
+    """The gradient of a strided convolution, whose odd rows and columns take other steps than the even ones."""
+
+    def gradient_of(x: Tensor, w: Tensor) -> Tensor:
+        return x.conv2d(w, padding=1, stride=2).square().sum().gradient(x)[0]
+
+    of, arrays = plain(gradient_of, (2, 3, 8, 8), (4, 3, 3, 3))
+    divided = next(b for b in of.bodies if b.output_ranges == (2, 3, 8, 8) and divisions_of_loops(b))
+    body = join(divided, ())
+    assert body.output_ranges == (2, 3, 4, 2, 4, 2)
+    assert not divisions_of_loops(body)
+    assert not set(simple_joins(divided)) & {3, 5}
+    require_the_same(of, arrays, tmp_path)
+
+
+def test_no_tile_needs_more_registers_than_there_are() -> None:
+    """Beside accumulators the columns of one factor and an element of the other are in registers."""
+    (body,) = product(F32, False, False, (64, 64, 64)).bodies
+    for target in (Target(16, 32), Target(8, 16), Target(4, 32)):
+        tiles = [s for s in candidates(body, target) if s.row is not None and s.vector is not None and s.lanes > 1]
+        assert tiles
+        assert all(s.rows * s.columns + s.columns + 1 <= target.registers for s in tiles)
+
+
+def windows_of_products(op: Op) -> Program:
+    """For each row and column the sum over three shifts and 20 terms, within columns 2 to 39 of what is shifted."""
+    i, j, shift, k = axes = (Axis(0, 9), Axis(1, 70), Axis(2, 3, True), Axis(3, 20, True))
+    column = binary(Op.ADD, counter(j), counter(shift))
+    inside = conjunction(binary(Op.CMPLT, const(INDEX, 1), column), binary(Op.CMPLT, column, const(INDEX, 40)))
+    w = load(Array("w", F32, 180), index((counter(i), 20), (counter(k), 1)), inside)
+    x = load(Array("x", F32, 800), index((counter(k), 40), (column, 1)), inside)
+    terms = (w, x) if op is Op.REDUCE_MULACC else (w,)
+    return program(reduction(op, axes[2:], *terms), axes[:2], w=(F32, 180), x=(F32, 800))
+
+
+@pytest.mark.parametrize("op", [Op.REDUCE_MULACC, Op.REDUCE_ADD, Op.REDUCE_MUL])
+def test_what_guards_leave_out_is_nothing_whatever_stands_there(op: Op, tmp_path: Path) -> None:
+    """Of a long loop under a guard: with infinities, NaNs and products that are less than the least number."""
+    of, here = windows_of_products(op), toolchain.local()
+    random = np.random.default_rng(5)
+    values = np.array([np.inf, -np.inf, np.nan, -1e-30, 1e-30, -0.0, 1, -1, 2], np.float32)
+    arrays = {
+        b.name: random.choice(values, b.shape, p=[0.01] * 3 + [0.2, 0.2] + [0.14, 0.14, 0.14, 0.15]) for b in of.buffers
+    }
+    possible = candidates(of.bodies[0], Target(8, 16))
+    tiles = {(s.vector, s.row, bool(s.packed)): s for s in reversed(possible)}
+    texts = [write(of.bodies[0], s) for s in tiles.values()]
+    assert any("if (every(" in text for text in texts)
+    assert any("some(" in text and " + 1)" in text for text in texts) == (op is not Op.REDUCE_MUL)
+    for schedule in tiles.values():
+        kind = Chosen(here.identity, Target(8, 16), here.command, schedule)
+        assert disagreements(of, arrays, cache=Cache(tmp_path), toolchain=kind) == [], schedule
+
+
+def test_what_is_packed_for_many_steps_is_for_tall_tiles() -> None:
+    """It is read from a core's second cache for each tile: fewer columns, more rows."""
+    (body,) = product(F32, False, False, (1024, 1024, 1024)).bodies
+    chosen = choose(body, Target(8, 16))
+    assert chosen.packed
+    assert (chosen.columns, chosen.rows) == (2, 6)

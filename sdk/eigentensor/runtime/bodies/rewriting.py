@@ -6,11 +6,12 @@ from math import prod
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.forms import Form, atom, linear, recombined
-from eigentensor.program.intervals import Interval
+from eigentensor.program.intervals import Interval, transfer, whole
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.bodies.analysis import Analysis
 from eigentensor.runtime.bodies.part import Part
+from eigentensor.runtime.bodies.quotients import Least, coarsest, within
 
 MOST = 8  #: times as long as before a body may become, with what is dropped in the end
 DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
@@ -85,7 +86,14 @@ def _sizes(body: Body) -> list[list[int]]:
 
 
 def _divisions(body: Body) -> int:
-    return sum(instruction.op in DIVISIONS for instruction in body.instructions)
+    """How many quotients and remainders there are, each as often as the loops that it depends on have steps: what only
+    a short loop divides is known outside of the others."""
+    analysis = Analysis(body)
+    return sum(
+        prod(analysis.extents[r] for r in depends)
+        for instruction, depends in zip(body.instructions, analysis.depends, strict=True)
+        if instruction.op in DIVISIONS
+    )
 
 
 class Rewriting:
@@ -103,6 +111,9 @@ class Rewriting:
         self.forms: dict[int, Form[int]] = {}  # of old ones
         self.values: dict[int, int] = {}
         self.extents: dict[int, int] = {}
+        analysis = Analysis(old)
+        self.trips = (*output_ranges, *analysis.extents[analysis.outputs :])
+        self.intervals: list[Interval] = []  # what is known of new values
 
     def counter(self, instruction: Instruction) -> Form[int]:
         """What an old RANGE counts."""
@@ -155,9 +166,22 @@ class Rewriting:
             raise ValueError("sums, each written out, make the body too long")
         below = max((self.last_range[v] for v in instruction.values), default=-1)
         self.instructions.append(instruction)
+        self.intervals.append(self._interval(instruction))
         self.last_range.append(instruction.a if instruction.op is Op.RANGE else below)
         self.numbers.setdefault(instruction, number)
         return number
+
+    def _interval(self, instruction: Instruction) -> Interval:
+        """What a new value can be, by its operands."""
+        if instruction.op is Op.RANGE:
+            return 0, max(0, self.trips[instruction.a] - 1)
+        if instruction.op is Op.CONST and not instruction.dtype.is_float:
+            return instruction.integer, instruction.integer
+        if instruction.dtype is not DType.INDEX:
+            return whole(instruction.dtype)
+        if instruction.op is Op.VAR:
+            return self.old.variables[instruction.a]
+        return transfer(instruction.op, instruction.dtype, *(self.intervals[v] for v in instruction.values))
 
     def index(self, op: Op, a: int, b: int) -> int:
         """The number of an operation on two new index values."""
@@ -170,12 +194,46 @@ class Rewriting:
         return self.put(Instruction(Op.CONST, DType.INDEX, 0, value & 0xFFFF, value >> 16 & 0xFFFF))
 
     def moved(self, instruction: Instruction) -> Instruction:
-        """An instruction with its operands where they are now."""
+        """An instruction with its operands where they are now; what a load reads, without remainders that are known
+        where its guard holds."""
         if instruction.op in REDUCTIONS:
             for reduce_range in self.old.reduce_ranges:
                 if reduce_range.reduction == instruction.c:
                     self.extents[reduce_range.extent] = self.value(reduce_range.extent)
-        return instruction.moved({v: self.value(v) for v in instruction.values})
+        new = instruction.moved({v: self.value(v) for v in instruction.values})
+        if instruction.op is Op.LOAD and instruction.c != NO_GUARD:
+            return new._replace(b=self.written(self._where(instruction.c, self.forms[instruction.b])))
+        return new
+
+    def _where(self, guard: int, form: Form[int]) -> Form[int]:
+        """A form where an old condition holds: a remainder is none of which the quotient is known there."""
+        facts = list(self.facts(guard)) if any(self.known_divisor(of) for of, _ in form.terms) else []
+        for of, count in form.terms:
+            if facts and (size := self.known_divisor(of)):
+                dividend = self.sums.get(self.instructions[of].a, atom(self.instructions[of].a))
+                low, high = within(dividend, facts, self.intervals)
+                if low // size == high // size:
+                    form = form.without(of).plus(dividend.plus(Form(low // size * size), -1), count)
+        return form
+
+    def known_divisor(self, number: int) -> int:
+        """The constant that a new value is the remainder by; 0 of anything else."""
+        instruction = self.instructions[number]
+        return max(0, self.known(instruction.b)) if instruction.op is Op.FLOORMOD else 0
+
+    def facts(self, guard: int, holds: bool = True) -> Iterator[Least]:
+        """What an old condition says of forms where it holds, or where it does not."""
+        op, _, a, b, _ = self.old.instructions[guard]
+        if op is Op.AND and holds:
+            yield from self.facts(a)
+            yield from self.facts(b)
+        elif (
+            op is Op.CMPNE and self.old.instructions[b].op is Op.CONST and self.old.instructions[b].dtype is DType.BOOL
+        ):
+            yield from self.facts(a, holds != bool(self.old.instructions[b].integer))
+        elif op is Op.CMPLT and a in self.forms and b in self.forms:
+            over = self.forms[b].plus(self.forms[a], -1)
+            yield Least(over, 1) if holds else Least(over.times(-1), 0)
 
     def value(self, number: int) -> int:
         """The new number of an old value."""
@@ -208,22 +266,36 @@ class Rewriting:
             form = linear(instruction.op, self.forms[instruction.a], self.forms[instruction.b])
             if form is not None:
                 return recombined(form, self.halves)
+        if instruction.op in DIVISIONS and not (by := self.forms[instruction.b]).terms and by.constant > 0:
+            return self._divided(instruction.op, self.forms[instruction.a], by.constant)
         return atom(self.put(self.moved(instruction)))
+
+    def _divided(self, op: Op, form: Form[int], size: int) -> Form[int]:
+        """A quotient or remainder by a constant, without all that is known of it: the multiples of the constant, and
+        what is less than something that the constant and all the rest are multiples of."""
+        multiple, rest = form.split(size)
+        low, high = rest.interval(self.intervals)
+        is_quotient = op is Op.FLOORDIV
+        if low >= 0 and high < size:
+            return multiple if is_quotient else rest
+        unit, coarse, fine = coarsest(rest, size, self.intervals)
+        left = atom(self.index(op, self.written(coarse), self.constant(size // unit)))
+        return multiple.plus(left) if is_quotient else fine.plus(left, unit)
 
     def halves(self, remainder: int) -> Iterator[tuple[int, int, Form[int]]]:
         """The quotients that make their dividend with a remainder, if there are any."""
         instruction = self.instructions[remainder]
         if instruction.op is not Op.FLOORMOD or (size := self.known(instruction.b)) < 1:
             return
-        whole = self.sums.get(instruction.a, atom(instruction.a))
+        dividend = self.sums.get(instruction.a, atom(instruction.a))
         quotients = [Instruction(Op.FLOORDIV, DType.INDEX, instruction.a, instruction.b)]
-        dividend = self.instructions[instruction.a]
+        divided = self.instructions[instruction.a]
         # (x // n) % m may stand beside x // (n·m), which is the quotient of the same dividend
-        if dividend.op is Op.FLOORDIV and (inner := self.known(dividend.b)) > 0 and inner * size < 1 << 31:
-            quotients.append(Instruction(Op.FLOORDIV, DType.INDEX, dividend.a, self.constant(inner * size)))
+        if divided.op is Op.FLOORDIV and (inner := self.known(divided.b)) > 0 and inner * size < 1 << 31:
+            quotients.append(Instruction(Op.FLOORDIV, DType.INDEX, divided.a, self.constant(inner * size)))
         for quotient in quotients:
             if quotient in self.numbers:
-                yield self.numbers[quotient], size, whole
+                yield self.numbers[quotient], size, dividend
 
     def known(self, number: int) -> int:
         """The value of a constant, 0 of anything else."""
@@ -239,9 +311,6 @@ class _Splitting(Rewriting):
         super().__init__(old, tuple(extent for part in parts for extent, _ in part))
         self.parts = parts
         self.first = [sum(map(len, parts[:axis])) for axis in range(len(parts) + 1)]
-        analysis = Analysis(old)
-        self.bounds = dict(enumerate(analysis.extents[analysis.outputs :], len(self.output_ranges)))
-        self.bounds |= dict(enumerate(self.output_ranges))
 
     def counter(self, instruction: Instruction) -> Form[int]:
         outputs = len(self.parts)
@@ -252,90 +321,11 @@ class _Splitting(Rewriting):
             form = form.plus(super().counter(instruction._replace(a=place)), size)
         return form
 
-    def _form(self, instruction: Instruction) -> Form[int]:
-        """Of quotients and remainders by constants all that is a multiple is taken out."""
-        if instruction.op not in DIVISIONS:
-            return super()._form(instruction)
-        by, form = self.forms[instruction.b], self.forms[instruction.a]
-        size = by.constant
-        if by.terms or size < 1:
-            return super()._form(instruction)
-        whole, rest = form.split(size)
-        low, high = rest.interval(_Bounds(self))
-        is_quotient = instruction.op is Op.FLOORDIV
-        if low < 0 or high >= size:
-            left = atom(self.index(instruction.op, self.written(rest), self.constant(size)))
-            return whole.plus(left) if is_quotient else left
-        return whole if is_quotient else rest
-
-    def moved(self, instruction: Instruction) -> Instruction:
-        """As in general; a remainder is none where a guard says how often the dividend holds the divisor."""
-        new = super().moved(instruction)
-        if instruction.op is not Op.LOAD or instruction.c == NO_GUARD:
-            return new
-        form = self.forms[instruction.b]
-        facts = list(self.facts(instruction.c))
-        for of, count in form.terms:
-            remainder = self.instructions[of]
-            if remainder.op is Op.FLOORMOD and (size := self.known(remainder.b)) > 0:
-                whole = self.sums.get(remainder.a, atom(remainder.a))
-                low, high = _within(whole, facts)
-                if low // size == high // size and low > -UNKNOWN_SIZE:
-                    form = form.without(of).plus(whole.plus(Form(low // size * size), -1), count)
-        return new._replace(b=self.written(form))
-
-    def facts(self, guard: int, holds: bool = True) -> Iterator[tuple[Form[int], int, int]]:
-        """Forms with the bounds that a condition says they have."""
-        op, _, a, b, _ = self.old.instructions[guard]
-        if op is Op.AND and holds:
-            yield from self.facts(a)
-            yield from self.facts(b)
-        elif (
-            op is Op.CMPNE and self.old.instructions[b].op is Op.CONST and self.old.instructions[b].dtype is DType.BOOL
-        ):
-            yield from self.facts(a, holds != bool(self.old.instructions[b].integer))
-        elif op is Op.CMPLT and a in self.forms and b in self.forms:
-            less, more = self.forms[a], self.forms[b]
-            form = less.plus(more, -1)
-            free = Form(0, form.terms)
-            yield (free, -UNKNOWN_SIZE, -form.constant - 1) if holds else (free, -form.constant, UNKNOWN_SIZE)
-
-
-#: More than any index.
-UNKNOWN_SIZE = 1 << 62
-
 
 def _parts(extent: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Extents and sizes of the loops that a loop becomes, the outermost first."""
     all_sizes = [1, *sizes]
     return [(more // size, size) for size, more in zip(all_sizes, [*sizes, extent], strict=True)][::-1]
-
-
-def _within(form: Form[int], facts: Sequence[tuple[Form[int], int, int]]) -> Interval:
-    """What facts about the same terms, or their opposites, leave of a form."""
-    least, most = -UNKNOWN_SIZE, UNKNOWN_SIZE
-    for other, low, high in facts:
-        same, opposite = form.plus(other, -1), form.plus(other)
-        if not same.terms:
-            least, most = max(least, low + same.constant), min(most, high + same.constant)
-        elif not opposite.terms:
-            least, most = max(least, opposite.constant - high), min(most, opposite.constant - low)
-    return least, most
-
-
-class _Bounds:
-    """What is known of each new value: counters and remainders."""
-
-    def __init__(self, of: _Splitting) -> None:
-        self.of = of
-
-    def __getitem__(self, number: int) -> Interval:
-        instruction = self.of.instructions[number]
-        if instruction.op is Op.RANGE:
-            return 0, max(0, self.of.bounds[instruction.a] - 1)
-        if instruction.op is Op.FLOORMOD and (size := self.of.known(instruction.b)) > 0:
-            return 0, size - 1
-        return -UNKNOWN_SIZE, UNKNOWN_SIZE
 
 
 class _Joining(Rewriting):

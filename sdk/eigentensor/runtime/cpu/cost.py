@@ -18,6 +18,7 @@ SCATTERED = 8.0  #: a result that is stored alone, in a cache line of its own
 STREAMED = 1.5  #: a vector that is read again for each tile, from wherever it is
 RESTARTED = 600.0  #: the beginning of one of many runs of memory, none of which the processor has fetched ahead
 AGAIN = 3.0  #: a vector from a core's second cache, step after step
+KEPT = 2.0  #: a packed vector from there, for each tile
 NEAREST = 1 << 15  #: bytes that a core's nearest cache holds
 LEAP = 80.0  #: the beginning of a short run of far memory
 FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
@@ -49,7 +50,7 @@ class CostedTiling(Tiling):
                 shared *= self.lanes / self._weight(i)
             by_row = self.row is not None and self.row not in self.analysis.depends[i]
             if i in self.packed:
-                total += steps / (self.lanes * (rows if by_row else 1))  # read again for each tile
+                total += self._again * steps / (self.lanes * (rows if by_row else 1))  # read again for each tile
             if i in self.below_packed:
                 shared *= self.block // rows or self.served
             if by_row:
@@ -62,6 +63,14 @@ class CostedTiling(Tiling):
         total += self._leaping / width
         chains = min(rows * columns, 8) if self.body.reduce_ranges else 8
         return total / useful * (8 / chains) ** 0.25, -self.lanes, -(self.vector if self.vector is not None else -1)
+
+    @cached_property
+    def _again(self) -> float:
+        """Cost of a packed vector for each tile: whether the nearest cache has kept it."""
+        size = sum(self.analysis.steps[number] * self._copies(number) * self.lanes * 4 for number in self.packed)
+        if self.panel:
+            size = self.panel * self._step_bytes
+        return 1.0 if size < NEAREST else KEPT
 
     @cached_property
     def _leaping(self) -> float:
@@ -128,6 +137,8 @@ class CostedTiling(Tiling):
             stride = self.strides[instruction.b]
             if number in self.analysis.wide and stride == FOUR:
                 stride = 1
+            if stride == 0 and number not in self.analysis.wide:  # one value for all columns, most often in all lanes
+                return GUARDED / self.columns
             if stride == 1 and self._is_read_again(number):
                 return AGAIN
             if stride == 1:

@@ -115,6 +115,8 @@ class _Work:
         instruction = self.a.body.instructions[number]
         if self.s.lanes == 1 or self.strides[number] == 0:
             return ("broadcast" if instruction.op is Op.LOAD else "slow" if instruction.op in SLOW else "scalar"), 1
+        if instruction.op is Op.LOAD and self.strides[instruction.b] == 0:  # in the lanes that a guard chooses
+            return "broadcast", 1
         if instruction.op is Op.LOAD:
             beside = FOUR if number in self.a.wide else 1
             return ("row", 1) if self.strides[instruction.b] == beside else ("gather", self.s.lanes)

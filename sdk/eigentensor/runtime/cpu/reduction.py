@@ -1,6 +1,7 @@
 """The text of reductions: loops over steps in the program's order, values packed for them, reads that are turned."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from math import prod
 
 from eigentensor.numerics.dtypes import DType
@@ -11,6 +12,7 @@ from eigentensor.runtime.cpu.tile import Tile
 
 STREAM = 1 << 22  #: bytes of a tensor that caches are not taken to hold
 NEAR = 3 << 15  #: bytes that a core's own cache holds until the next tile reads them
+STEADY = 16  #: steps of a loop that is written once more, for where all its guards hold
 UNROLLED = 1000  #: values of loops that are written out one step after the other
 
 
@@ -29,6 +31,7 @@ class Reductions:
         self.schedule = tile.schedule
         self.packed = tile.schedule.packed
         self.turned: list[int] = []  # the loads whose squares have been read where text is being written
+        self.idle: int | None = None  # the guard without which steps of the sum that is being written change nothing
         self.flat: tuple[int, ...] = ()  # the loops for which one, over k, stands there
 
     @property
@@ -47,7 +50,16 @@ class Reductions:
         inside = self.analysis.needed(
             [v for v in reduction.values if self.analysis.scopes[v] is not None], stop=self.packed
         )
+        self.idle = self._guard_of_all(reduction)
         self.nest(self.analysis.ranges_of(reduction.c), inside, lambda: self._step(number, reduction))
+        self.idle = None
+
+    def _guard_of_all(self, reduction: Instruction) -> int | None:
+        """The guard without which each step of a sum adds the same +0: then one step is as good as all."""
+        factors = [self.body.instructions[v] for v in reduction.values]
+        guards = {i.c if i.op is Op.LOAD else NO_GUARD for i in factors}
+        is_sum = reduction.op in (Op.REDUCE_ADD, Op.REDUCE_MULACC)
+        return guards.pop() if is_sum and len(guards) == 1 and NO_GUARD not in guards else None
 
     def _step(self, number: int, reduction: Instruction) -> None:
         vector = self.tile.is_vector(number)
@@ -98,13 +110,40 @@ class Reductions:
         low, high = self._bounds(head)
         self._unroll(ranges, inside)
         if not rest:
-            self._innermost(f"j{head}", low, high, inside, finish, [n for n in inside if self.is_turnable(n, (head,))])
+            turned = [n for n in inside if self.is_turnable(n, (head,))]
+            guards = self._steady_guards(head, inside)
+            if guards:
+                with self.text.block(f"if ({' && '.join(self._holds(guards, 'every'))})"):
+                    self.tile.holding = guards
+                    self._innermost(f"j{head}", low, high, inside, finish, turned)
+                    self.tile.holding = frozenset()
+                if guards == {self.idle}:
+                    high = f"({' || '.join(self._holds(guards, 'some'))} ? {high} : {low} + 1)"
+            with self.text.block("else") if guards else nullcontext():
+                self._innermost(f"j{head}", low, high, inside, finish, turned)
             return
         with self.text.block(f"for (i64 j{head} = {low}; j{head} < {high}; j{head}++)"):
             for number in inside:
                 if not self.analysis.depends[number].intersection(rest):
                     self.define(number)
             self.nest(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
+
+    def _steady_guards(self, head: int, inside: list[int]) -> frozenset[int]:
+        """The guards of a long loop's loads if none of them changes in it: most often all of them hold."""
+        extent = self.analysis.constant(self.body.reduce_ranges[head - self.analysis.outputs].extent)
+        loads = (self.body.instructions[n] for n in inside if n not in self.packed)
+        guards = {i.c for i in loads if i.op is Op.LOAD and i.c != NO_GUARD}
+        if (extent or 0) < STEADY or any(head in self.analysis.depends[guard] for guard in guards):
+            return frozenset()
+        return frozenset(guards)
+
+    def _holds(self, guards: frozenset[int], where: str) -> Iterator[str]:
+        """Conditions that guards hold in `every` lane, or in `some`, for each instance in a tile."""
+        for guard in sorted(guards):
+            is_vector = self.tile.is_vector(guard)
+            for row, column in self.tile.copies(guard):
+                name = self.tile.value(guard, row, column, is_vector)
+                yield f"{where}({name})" if is_vector else name
 
     def _unroll(self, ranges: tuple[int, ...], inside: list[int]) -> None:
         """Has loops of few steps unrolled below others: how far bytes are shifted is then no variable."""

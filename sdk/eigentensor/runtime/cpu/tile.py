@@ -19,6 +19,7 @@ class Tile:
         self.schedule = schedule
         self.analysis = analysis or Analysis(body)
         self.strides = self.analysis.strides(-1 if schedule.vector is None else schedule.vector)
+        self.holding: frozenset[int] = frozenset()  # guards that are known to hold where text is being written
 
     def is_vector(self, number: int) -> bool:
         """Whether a value is held for all lanes; an index that moves by a constant is held for the first lane."""
@@ -130,7 +131,7 @@ class Tile:
         """The text of a load, of an element `further` than the one that the instruction names."""
         instruction, vector = self.body.instructions[number], self.is_vector(number)
         kind = f"{MEMORY[instruction.dtype]}{'q' if number in self.analysis.wide else ''}"
-        guarded = instruction.c != NO_GUARD
+        guarded = instruction.c != NO_GUARD and instruction.c not in self.holding
         if not vector:
             guard = f", {self.value(instruction.c, row, column, False)}" if guarded else ""
             return f"load_{kind}(p{instruction.a}, {self.value(instruction.b, row, column, False)}{further}{guard})"
@@ -138,6 +139,12 @@ class Tile:
         lanes = guarded and (stride != 1 or self.is_vector(instruction.c))
         guard = f", {self.value(instruction.c, row, column, lanes)}" if guarded else ""
         element = self.value(instruction.b, row, column, stride is None) + further
+        if stride == 0 and number not in self.analysis.wide:
+            kind_of_all = register(instruction.dtype, True)
+            if not lanes:
+                return f"(({kind_of_all})(load_{kind}(p{instruction.a}, {element}{guard})))"
+            read = f"load_{kind}(p{instruction.a}, {element}, some({guard[2:]}))"
+            return f"choose({guard[2:]}, ({kind_of_all})({read}), ({kind_of_all})0)"
         if stride is None:
             return f"gather_{kind}(p{instruction.a}, {element}{guard})"
         if self.beside(number):

@@ -75,13 +75,20 @@ class Tiling:
         if self.row is None:
             return [(_even(wide, min(most, accumulators)), 1) for most in (8, 2)]
         widths = {_even(wide, min(columns, accumulators)) for columns in ((4, 3, 2, 1) if self.lanes > 1 else (1,))}
+        tallest = {columns: self._tallest(columns, accumulators) for columns in widths}
         return [
             (columns, size)
             for columns in widths
-            for most in {min(height, max(1, accumulators // columns)), min(height, 6), min(height, 4)}
+            for most in {min(height, tallest[columns]), min(height, 6), min(height, 4)}
             for size in sorted({most, _even(height, most)})
-            if size * columns <= accumulators
+            if size <= tallest[columns]
         ]
+
+    def _tallest(self, columns: int, accumulators: int) -> int:
+        """Rows at most: beside their accumulators a step has the columns of one factor in registers, and one of the
+        other, or each step would lead some of them to memory and back."""
+        free = min(accumulators, self.target.registers - 1 - columns)
+        return max(1, free // columns)
 
     @cached_property
     def tiles(self) -> int:

@@ -32,6 +32,8 @@ VECTOR(f32);
 #undef CONVERT
 #define CONVERT(a, D) __builtin_convertvector(a, D)
 
+FN b every(bv m) { b r = (b)-1; EACH r &= m[l]; return r; }
+FN b some(bv m) { b r = 0; EACH r |= m[l]; return r; }
 FN u32v as_u32(f32v a) { return (u32v)a; }
 FN f32v as_f32(u32v a) { return (f32v)a; }
 
