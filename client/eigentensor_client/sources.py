@@ -32,7 +32,8 @@ def is_captured(name: str) -> bool:
 
 
 def read_program(name: str, gateway: "Keeper | None" = None) -> "Program":
-    """A program from a file, or by its uuid from cache and gateway; checked. Raises BlobNotFound, ProgramError."""
+    """A program from a file, or by its uuid from cache and gateway; checked. Raises BlobNotFound, ProgramError, and
+    BindingError for what one is captured from."""
     from eigentensor.program.codec import decode
 
     if is_uuid(name) and gateway is not None:
@@ -43,6 +44,12 @@ def read_program(name: str, gateway: "Keeper | None" = None) -> "Program":
                 f"neither a file nor a known uuid: {name}",
                 fix="Name the program's file, or give the gateway its bytes with `eigentensor blob put FILE`.",
             ) from None
+    if is_captured(name):
+        existing(Path(name.partition(":")[0]))
+        verb = "import" if Path(name).suffix == ".onnx" else "capture"
+        raise BindingError(
+            f"{name} is no program, but makes one", fix=f"Write it: `eigentensor program {verb} {name}`."
+        )
     return decode(existing(Path(name)).read_bytes())
 
 

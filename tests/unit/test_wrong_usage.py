@@ -47,6 +47,8 @@ def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         ("program capture net.py -o folder", 3, "it is a folder"),
         ("program capture net.py -o file/x", 3, "Not a directory"),
         ("program capture net.py -w missing", 2, "takes no weights"),
+        ("program check net.py:function", 2, "`eigentensor program capture net.py:function`"),
+        ("program show missing.onnx", 4, "missing.onnx"),
         ("program capture net.py --shards 2", 2, "is captured by the file itself"),
         ("program capture net.py:function --shards 2", 2, "takes x, and is given nothing"),
         ("program capture net.py --shards 2 --shard-axis x", 2, "cannot read the axis 'x'"),
