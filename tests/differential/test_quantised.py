@@ -13,7 +13,8 @@ from eigentensor.capture import GraphProgram, capture
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.bodies.part import Quads
 from eigentensor.runtime.bodies.quads import join_in_quads
-from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.choice import choose
+from eigentensor.runtime.cpu.schedule import Target
 from eigentensor.runtime.cpu.source import write
 from eigentensor_models.blocks import LANES
 from eigentensor_models.matrices import Floats, Matrix, matrix_of
@@ -97,15 +98,16 @@ def test_several_rows_are_multiplied_as_one_is() -> None:
         assert execute.run({"x": one[None]}).outputs["output"].tobytes() == row.tobytes()
 
 
-@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize(
+    ("integer", "target"), [(False, Target(16, 32)), (True, Target(16, 32)), (True, Target(8, 16))]
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_matrices_are_read_once_as_they_lie(kind: str, integer: bool) -> None:
+def test_matrices_are_read_once_as_they_lie(kind: str, integer: bool, target: Target) -> None:
     """Long rows, each a stream, or one stream of all rows side by side: no lane is read alone, no square is turned."""
     few = blocks(kind, 64, COLUMNS).reshape(-1)
     graph = product(*blocks_of(KINDS[kind].split(np.tile(few, 32), (2048, COLUMNS)), integer=integer))
-    here = toolchain.local()
     body = max(graph.program.bodies, key=lambda body: sum(p.elements * p.dtype.size for p in body.parameters[1:]))
-    schedule = here.schedule(body)
+    schedule = choose(body, target)
     assert schedule.rows == LANES and not schedule.stripes if integer else schedule.stripes
     text = write(body, schedule)
     assert not any(word in text for word in ("gather_", "stride_", "turn_"))

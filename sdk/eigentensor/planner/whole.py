@@ -15,7 +15,7 @@ from eigentensor.program.model import Body, Program
 
 PATHS = 32  #: programs that are looked at for each block
 CALLS = 64  #: of a program that is planned
-NEAR = 1.25  #: times the program that its graph may take, where lowering knows a shorter index than was found
+NEAR = 1.5  #: times the program that its graph may take, where lowering knows a shorter index than was found
 SLACK = 2  #: times its own error that paths of a program may err
 
 
