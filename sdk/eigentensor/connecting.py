@@ -13,17 +13,20 @@ from eigentensor.errors import ConfigError
 _HERE: Mapping[str, None] = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 
 
-def client(url: str, *, verify: ssl.SSLContext | bool | None = None, **options: Any) -> httpx.Client:
+def client(
+    url: str, *, base_url: str = "", verify: ssl.SSLContext | bool | None = None, **options: Any
+) -> httpx.Client:
     """A client for what is at a URL. Certificates are checked, unless `verify` says more, everywhere but over plain
-    HTTP without a proxy: reading those of the system takes longer than a local network's answer. Raises
-    httpx.InvalidURL, and ConfigError for proxies of the environment that cannot be used."""
-    httpx.URL(url)  # what is none is the caller's, and no fault of a proxy
+    HTTP without a proxy: reading those of the system takes longer than a local network's answer. Raises ConfigError for
+    proxies of the environment that cannot be used, httpx.InvalidURL for a base that is none."""
     if verify is None:
         verify = not url.lower().startswith("http://") or bool(getproxies())
     try:
-        return httpx.Client(verify=verify, mounts=_HERE, **options)
+        made = httpx.Client(verify=verify, mounts=_HERE, **options)
     except (ImportError, ValueError, httpx.InvalidURL) as error:  # what speaks SOCKS is not installed; it is no URL
         raise ConfigError(
             f"the proxy that the environment names cannot be used: {error}",
             fix="Correct HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, name hosts in NO_PROXY, or install 'httpx[socks]'.",
         ) from None
+    made.base_url = base_url
+    return made

@@ -75,6 +75,5 @@ def _judged(played: Played) -> Judged | None:
     if isinstance(move, Collect | JudgeResult):
         return None
     (function,) = (entry for entry in abi("DisputeGame") if entry.get("name") == move.function)
-    position = played.positions[-1]
-    values = [0, tuple(getattr(position, name) for name in position.__slots__), *move.arguments()]
+    values = [0, played.positions[-1].pack(), *move.arguments()]
     return judgement(GAME, selector_of(function) + encode([type_of(one) for one in function["inputs"]], values))
