@@ -426,9 +426,12 @@ def test_a_failed_call_refuses_those_behind_it(
     async def killed(*arguments: Any) -> Any:
         await asyncio.to_thread(hold.wait, 30)
         monkeypatch.setattr(execution, "execute_all_async", run)
-        assert isinstance(execution._warm, WarmProgram) and execution._warm._child is not None
-        execution._warm._child.process.kill()
-        execution._warm._child.ended.wait(30)
+        warm = execution._warm
+        assert isinstance(warm, WarmProgram) and warm._child is not None
+        with warm._lock:
+            warm._closed += 1  # else one that has become wider meanwhile would take its place
+            warm._child.process.kill()
+            warm._child.ended.wait(30)
         return await run(*arguments)
 
     monkeypatch.setattr(execution, "execute_all_async", killed)

@@ -64,9 +64,11 @@ def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch, p
 
 def test_certificates_are_read_where_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
+    made = httpx.Client
 
-    def client(**options: object) -> None:
+    def client(**options: object) -> httpx.Client:
         seen.append(options["verify"])
+        return made()
 
     monkeypatch.setattr(httpx, "Client", client)
     for url in ("http://127.0.0.1:1", "https://127.0.0.1:1"):
