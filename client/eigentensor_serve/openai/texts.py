@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from eigentensor.errors import ChannelError, NotYet, WrongReceipt, WrongResult
 from eigentensor.program import Program, Role
 from eigentensor.reexecution.inputs import load_role
-from eigentensor.runtime.memory.pages import fetched
 from eigentensor_client.steps import in_thread
 from eigentensor_client.writing import Step
 from eigentensor_serve import asking
@@ -200,7 +199,6 @@ class Writers:
 
     def _compiled(self, programs: Programs) -> Decoding:
         weights = self._named(programs.app.weights, programs.writer, Role.WEIGHT)
-        fetched(weights.values())  # while the programs are loaded
         first = self._named(programs.app.states, programs.writer, Role.STATE)
         return Decoding(programs, weights, first, self._turn, self._deployed.service.settings.device)
 
